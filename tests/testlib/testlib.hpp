@@ -1,0 +1,54 @@
+// What the suites share: namespaces and veth pairs with random names, commands, waiting. Test code may throw and use
+// the ip command; it cleans up in destructors, and a leak check ends each suite (leak_check.hpp, LeakCheckEnvironment).
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lib/base/unique_fd.hpp"
+
+namespace podlane::test {
+
+std::string random_name(const std::string& prefix);  // prefix + 6 lower-case characters; fits an interface name.
+
+struct CommandResult {
+  int status = -1;  // Exit status; 128 + signal when killed.
+  std::string out;  // stdout and stderr together.
+};
+CommandResult run(const std::vector<std::string>& argv, const std::string& stdin_text = {},
+                  const std::vector<std::string>& extra_environment = {});
+// Throws std::runtime_error with the output when the status is not 0. Words are split at blanks.
+std::string must_run(const std::string& command_line);
+
+// Polls predicate every few ms until it is true or the deadline passes. The one way to wait in tests.
+bool eventually(std::chrono::milliseconds deadline, const std::function<bool()>& predicate);
+
+// A network namespace at /run/netns/<name>, loopback up; removed at the end.
+class ScratchNetns {
+ public:
+  explicit ScratchNetns(const std::string& prefix = "plt");
+  ~ScratchNetns();
+  ScratchNetns(const ScratchNetns&) = delete;
+  ScratchNetns& operator=(const ScratchNetns&) = delete;
+  const std::string& name() const { return name_; }
+  std::string path() const { return "/run/netns/" + name_; }
+  int fd() const { return fd_.get(); }
+  // Runs work on a thread inside the namespace; exceptions pass through.
+  void inside(const std::function<void()>& work) const;
+  std::string ip(const std::string& arguments) const;  // must_run("ip -n NAME …")
+  void remove();                                       // Before the end; the destructor then does nothing.
+
+ private:
+  std::string name_;
+  UniqueFd fd_;
+};
+
+// A veth pair, near end in `near`, far end in `far`, both up. GRO is on at both ends, so that native XDP_TX and
+// redirects into either end work (drivers/net/veth.c: the receiving end needs NAPI).
+struct VethPair {
+  VethPair(const ScratchNetns& near, const ScratchNetns& far, const std::string& near_name, const std::string& far_name);
+};
+
+}  // namespace podlane::test
