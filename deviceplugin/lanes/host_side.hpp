@@ -1,0 +1,53 @@
+// The kernel objects of a lane on the host's side, apart from BPF (bpf/loader/steering.hpp): the lane's veth, what the
+// NIC is, announcements and probes on the wire. Blocking; called from worker threads of the lane table.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/result.hpp"
+#include "lib/base/strong.hpp"
+
+namespace podlane::dp {
+
+using MacAddress = std::array<std::uint8_t, 6>;
+std::string to_string(const MacAddress& mac);  // "02:00:00:00:00:01"
+
+struct NicFacts {
+  IfIndex index;
+  std::string name;
+  MacAddress mac{};
+  std::uint32_t mtu = 0;
+  std::uint32_t rx_queues = 0;  // In use (ethtool channels; /sys/class/net/<name>/queues where the driver has none).
+  bool up = false;
+  std::string pci_id;  // Empty for a device that is not on PCI.
+};
+Result<NicFacts> nic_facts(const std::string& name, const std::string& sysfs_root);
+
+struct VethLane {
+  IfIndex host_end;
+  IfIndex pod_end;  // Index inside the pod's namespace.
+};
+// One queue, no address, addrgenmode none, TX checksum offload off on the pod's (sending) end, MTU as given, GRO as
+// native XDP needs it, both ends up. Made in the pod's namespace; the host end carries the alias "podlane:<device>".
+Result<VethLane> make_veth_lane(int pod_netns_fd, const std::string& host_name, const std::string& pod_name,
+                                std::uint32_t mtu, const std::string& device);
+Result<void> delete_link(IfIndex index);                          // Success when it is gone.
+Result<std::vector<std::pair<IfIndex, std::string>>> our_veths();  // (host end, device) by alias: for reconciling.
+
+// Largest MTU a lane's TUN can have: what NIC and frame take.
+std::uint32_t lane_mtu(std::uint32_t nic_mtu, std::uint32_t frame_size_bytes);
+
+// Gratuitous ARP (request form) / unsolicited NA for the addresses ("10.9.0.5/24"), out of the NIC.
+Result<void> announce(IfIndex nic, const MacAddress& mac, const std::vector<std::string>& addresses);
+// RFC 5227 probe (IPv4) or duplicate address detection (RFC 4862) in short: does anybody else hold it? true: taken.
+Result<bool> probe_taken(IfIndex nic, const MacAddress& mac, const std::string& address,
+                         std::chrono::milliseconds wait);
+// Joins or leaves the solicited-node group of an IPv6 address on the NIC by SIOCADDMULTI: survives this process.
+Result<void> join_solicited_node(IfIndex nic, const std::string& address);
+Result<void> leave_solicited_node(IfIndex nic, const std::string& address);
+
+}  // namespace podlane::dp
