@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <exception>
+#include <mutex>
 #include <random>
 #include <sstream>
 #include <stdexcept>
@@ -18,11 +19,28 @@ extern char** environ;
 
 namespace podlane::test {
 
+namespace {
+
+std::mutex names_mutex;
+std::vector<std::string>& names() {
+  static std::vector<std::string> given;
+  return given;
+}
+
+}  // namespace
+
+std::vector<std::string> names_given() {
+  const std::lock_guard lock(names_mutex);
+  return names();
+}
+
 std::string random_name(const std::string& prefix) {
   static constexpr char kAlphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789";
   std::random_device random;
   std::string name = prefix;
   for (int i = 0; i < 6; ++i) name.push_back(kAlphabet[random() % (sizeof(kAlphabet) - 1)]);
+  const std::lock_guard lock(names_mutex);
+  names().push_back(name);
   return name;
 }
 

@@ -1,5 +1,5 @@
 // What the suites share: namespaces and veth pairs with random names, commands, waiting. Test code may throw and use
-// the ip command; it cleans up in destructors, and a leak check ends each suite (leak_check.hpp, LeakCheckEnvironment).
+// the ip command; it cleans up in destructors, and leak_check.cpp ends each suite.
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,7 @@
 namespace podlane::test {
 
 std::string random_name(const std::string& prefix);  // prefix + 6 lower-case characters; fits an interface name.
+std::vector<std::string> names_given();             // All that random_name() gave: the leak check looks for them.
 
 struct CommandResult {
   int status = -1;  // Exit status; 128 + signal when killed.
