@@ -35,7 +35,7 @@ class Session {
   int fd() const { return socket_.get(); }  // Poll for POLLIN; -1 while there is none. Changes on reconnecting.
   bool connected() const { return state_ == State::kOpen; }
   bool ended() const { return state_ == State::kEnded; }  // The lane's device is gone: no more tries.
-  // When tick() has something to do even if fd() stays quiet; empty while connected.
+  // When tick() has something to do even if fd() stays quiet; empty when there is nothing.
   std::optional<MonotonicTime> next_tick() const;
 
   // Reads what came, notices the end, reconnects when it is time.
@@ -58,6 +58,7 @@ class Session {
   void reconnect(SessionEvents& events);
   void lose(SessionEvents& events);
   void back_off();
+  void ask();
   bool send(const HandoverMessage& message);
 
   UniqueFd socket_;
@@ -69,6 +70,7 @@ class Session {
   MonotonicTime next_stats_{};
   std::chrono::milliseconds pause_;
   std::set<std::string> asked_;
+  std::vector<std::string> unsent_;  // Of resolve(); waits for room in the socket or for the connection.
 };
 
 }  // namespace podlane::lane
