@@ -7,6 +7,7 @@
  *   lane_by_addr  hash, struct lane_key -> struct lane_entry. Writer: device plugin. Readers: all programs.
  *   lane_counters per-CPU array by slot, struct lane_counters. Writers: programs.
  *   nic_counters  per-CPU hash by ifindex of the NIC, struct nic_counters. Writers: programs.
+ *   nic_macs      hash, u32 ifindex of the NIC -> struct nic_mac. Writer: the loader. Reader: lane_steer, for its answers.
  *   veth_slots    hash, u32 ifindex of a veth lane's host end -> struct veth_entry. Writer: device plugin.
  *   nic-<ifindex> pinned BPF link of lane_steer on that NIC. */
 #ifndef PODLANE_BPF_ABI_LANE_ABI_H
@@ -16,6 +17,7 @@
 
 #define LANE_SLOTS 4096     /* Lanes of a node; a slot belongs to one device id from Allocate to release. */
 #define LANE_ADDRESSES 8192 /* Two addresses a lane: one of each family. */
+#define LANE_NICS 256       /* NICs of a node that serve pools. */
 
 enum lane_kind {
   LANE_KIND_QUEUE = 1,
@@ -39,6 +41,11 @@ struct veth_entry {
   __u32 slot;
   __u32 nic_ifindex;
   __u8 nic_mac[6];
+  __u8 pad[2];
+};
+
+struct nic_mac {
+  __u8 mac[6];
   __u8 pad[2];
 };
 
@@ -72,6 +79,7 @@ struct nic_counters {
 LANE_ABI_ASSERT(sizeof(struct lane_key) == 20, "lane_key");
 LANE_ABI_ASSERT(sizeof(struct lane_entry) == 16, "lane_entry");
 LANE_ABI_ASSERT(sizeof(struct veth_entry) == 16, "veth_entry");
+LANE_ABI_ASSERT(sizeof(struct nic_mac) == 8, "nic_mac");
 LANE_ABI_ASSERT(sizeof(struct lane_counters) == 8 * LANE_COUNTER_COUNT, "lane_counters");
 LANE_ABI_ASSERT(sizeof(struct nic_counters) == 16, "nic_counters");
 
