@@ -37,6 +37,7 @@ class HandoverOwner {
   virtual Result<HandoverLane> lane_for_handover(const std::string& device) = 0;
   // Puts the new socket into the XSKMAP slot of the lane. Before the client gets it.
   virtual Result<void> install_socket(const std::string& device, int xsk_fd) = 0;
+  // resumed: in_force is the description's own, as lane_for_handover gave it.
   virtual void session_opened(const std::string& device, const lane::InForce& in_force, bool resumed) = 0;
   virtual void session_closed(const std::string& device) = 0;
   virtual void refused(const std::string& device, const std::string& code) = 0;
@@ -48,12 +49,16 @@ class HandoverOwner {
 class HandoverServer {
  public:
   static Result<std::unique_ptr<HandoverServer>> start(HandoverOwner& owner, Log& log);
-  virtual ~HandoverServer() = default;  // Closes listeners and sessions; sockets handed over live on.
+  // Closes listeners and sessions; sockets handed over live on. Waits for calls into the owner that are under way (up to
+  // 2 s for a bind), so the owner must still be able to answer. The owner hears nothing of the closed sessions.
+  virtual ~HandoverServer() = default;
 
   // Makes directory (mode 0755) and <directory>/handover.sock (mode 0666) and listens; again for the same device: the
   // socket is made anew at the given place. Any thread.
   virtual Result<void> serve(const std::string& device, const std::string& directory) = 0;
-  virtual void stop_serving(const std::string& device) = 0;  // Ends its session, removes the socket file.
+  // Ends its session (no session_closed: the owner knows) and removes the socket file. A call into the owner about this
+  // device that is under way may still come after it. None of these three waits for the server's threads.
+  virtual void stop_serving(const std::string& device) = 0;
   virtual void send_neighbor(const std::string& device, const lane::Neighbor& neighbor) = 0;  // Dropped when no session.
 };
 
