@@ -1,0 +1,33 @@
+// Calls of IPAM plugins by exec, as CNI's delegation says (CNI 1.1, section 4): found along CNI_PATH, same environment
+// but for what the call names, configuration on standard input. Runs in the caller's network namespace, which must be
+// the host's. Blocking within the timeout; any thread.
+#pragma once
+
+#include <chrono>
+#include <expected>
+#include <optional>
+#include <string>
+
+#include "lib/base/result.hpp"
+#include "lib/journal/attachment_record.hpp"
+
+namespace podlane::journal {
+
+struct IpamFailure {
+  Error error;
+  std::optional<int> cni_code;  // When the plugin itself refused with CNI's error object.
+};
+
+struct IpamOptions {
+  std::chrono::milliseconds timeout{10000};
+  int inherit_fd = -1;  // The attachment's lock: a child that outlives its parent keeps it until it ends.
+};
+
+// The plugin's standard output. command: ADD, DEL, CHECK, GC or STATUS.
+std::expected<std::string, IpamFailure> call_ipam(const IpamCall& call, std::string_view command,
+                                                  const IpamOptions& options);
+
+// DEL for each lease of the record. All are tried; the first failure is returned.
+Result<void> release_addresses(const AddressRecord& record, const IpamOptions& options);
+
+}  // namespace podlane::journal
