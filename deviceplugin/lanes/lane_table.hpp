@@ -5,6 +5,7 @@
 // it owns, for what blocks) and the caller waits. No lock is held over a system call that can block.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -61,6 +62,8 @@ struct LaneTableOptions {
   std::string bpffs_dir = "/sys/fs/bpf/podlane";
   std::string sysfs_root = "/sys";
   std::chrono::milliseconds reconcile_every{30000};
+  std::chrono::milliseconds nic_look_every{1000};       // NICs that go, come back or change.
+  std::chrono::milliseconds reserved_timeout{600000};  // A reserved device that no pod is listed with becomes free.
 };
 
 class LaneTable {
