@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace podlane::dp {
 
 using MacAddress = std::array<std::uint8_t, 6>;
 std::string to_string(const MacAddress& mac);  // "02:00:00:00:00:01"
+std::optional<MacAddress> parse_mac(const std::string& text);
 
 struct NicFacts {
   IfIndex index;
@@ -46,7 +48,8 @@ Result<void> announce(IfIndex nic, const MacAddress& mac, const std::vector<std:
 // RFC 5227 probe (IPv4) or duplicate address detection (RFC 4862) in short: does anybody else hold it? true: taken.
 Result<bool> probe_taken(IfIndex nic, const MacAddress& mac, const std::string& address,
                          std::chrono::milliseconds wait);
-// Joins or leaves the solicited-node group of an IPv6 address on the NIC by SIOCADDMULTI: survives this process.
+// Joins or leaves the solicited-node group of an IPv6 address on the NIC by SIOCADDMULTI: survives this process. The
+// kernel does not count these joins and addresses with the same last 24 bits share a group: leave it with the last.
 Result<void> join_solicited_node(IfIndex nic, const std::string& address);
 Result<void> leave_solicited_node(IfIndex nic, const std::string& address);
 

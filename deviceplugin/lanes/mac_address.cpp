@@ -24,6 +24,15 @@ std::string to_string(const MacAddress& mac) {
   return text;
 }
 
+std::optional<MacAddress> parse_mac(const std::string& text) {
+  MacAddress mac{};
+  int used = 0;
+  const int read = std::sscanf(text.c_str(), "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx%n", &mac[0], &mac[1], &mac[2], &mac[3],
+                               &mac[4], &mac[5], &used);
+  if (read != 6 || static_cast<std::size_t>(used) != text.size()) return std::nullopt;
+  return mac;
+}
+
 std::uint32_t lane_mtu(std::uint32_t nic_mtu, std::uint32_t frame_size_bytes) {
   constexpr std::uint32_t kOverhead = kXdpHeadroomBytes + kUmemHeadroomBytes + kEthernetHeaderBytes;
   const std::uint32_t frame_mtu = frame_size_bytes > kOverhead ? frame_size_bytes - kOverhead : 0;
