@@ -3,7 +3,8 @@
 # Undo stack: `defer COMMAND…` after each step that made something; run_deferred undoes in reverse order, once, whatever
 # fails in between. The caller sets the trap, because only it knows which signals end it.
 
-set -euo pipefail
+set -Eeuo pipefail
+trap 'printf "error: %s line %s: %s\n" "${BASH_SOURCE[0]}" "$LINENO" "$BASH_COMMAND" >&2' ERR
 
 PODLANE_SOURCE=${PODLANE_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 

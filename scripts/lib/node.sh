@@ -29,12 +29,13 @@ node_run() {
   child=$!
   set +m
   trap 'kill -TERM -- -'"$child"' 2>/dev/null || true' INT TERM HUP
+  trap 'kill -KILL -- -'"$child"' 2>/dev/null || true' QUIT
   while true; do
     status=0
     wait "$child" || status=$?
     process_ended "$child" && break
   done
-  trap - INT TERM HUP
+  trap - INT TERM HUP QUIT
   node_remove_cgroups
   rm -rf --one-file-system "$PODLANE_WORK"
   return "$status"
@@ -51,6 +52,10 @@ node_remove_cgroups() {
 }
 
 node_setup() {
+  # The first process of a pid namespace gets no signal that it has no handler for (pid_namespaces(7)).
+  trap 'exit 143' TERM
+  trap 'exit 130' INT
+  trap run_deferred EXIT
   mount --make-rprivate /
   local saved=$PODLANE_WORK/cgroup
   mkdir -p "$saved"
@@ -93,4 +98,11 @@ host_picture() {
   echo "mounts: $(cut -d' ' -f5 /proc/self/mountinfo | sort | grep -vc '^$')"
   echo "bpf pins: $(find /sys/fs/bpf -mindepth 1 2>/dev/null | sort | tr '\n' ' ')"
   echo "run: $(ls -d /run/podlane* /run/containerd /var/lib/podlane /opt/cni /etc/cni 2>/dev/null | tr '\n' ' ')"
+}
+
+# inside NETNS COMMAND…: unlike `ip netns exec`, which mounts a new /sys without control groups and bpf file system.
+inside() {
+  local netns=$1
+  shift
+  nsenter --net="/run/netns/$netns" -- "$@"
 }
