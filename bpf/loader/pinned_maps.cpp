@@ -51,7 +51,7 @@ std::string difference(const Shape& shape, int fd) {
 Result<UniqueFd> make_and_pin(const Shape& shape, const std::string& path) {
   UniqueFd fd(::bpf_map_create(shape.type, shape.name, shape.key_bytes, shape.value_bytes, shape.entries, nullptr));
   if (!fd.valid()) return fail_errno("create BPF map", shape.name);
-  const std::string fresh = path + ".new";
+  const std::string fresh = path + "-new";  // No dot: bpffs keeps dots for itself (kernel/bpf/inode.c, bpf_lookup).
   ::unlink(fresh.c_str());
   if (::bpf_obj_pin(fd.get(), fresh.c_str()) != 0) return fail_errno("pin BPF map", fresh);
   if (::rename(fresh.c_str(), path.c_str()) != 0) {
