@@ -136,7 +136,7 @@ Result<XskMade> make_unbound_xsk(const XskPlan& plan) {
   // The client can bind to nothing else (net/xdp/xsk.c, xsk_bind).
   PODLANE_TRY(set_option(made.socket.get(), SOL_SOCKET, SO_BINDTOIFINDEX, &plan.xsk.netdev_ifindex,
                          sizeof(plan.xsk.netdev_ifindex), "SO_BINDTOIFINDEX"));
-  if (plan.busy_poll) made.busy_poll = set_busy_poll(made.socket.get());
+  made.busy_poll_set = plan.busy_poll && set_busy_poll(made.socket.get());
   return made;
 }
 
@@ -147,7 +147,7 @@ Result<XskMade> make_finished_xsk(const XskPlan& plan, int memfd) {
   PODLANE_TRY(size_rings(socket, made.xsk));
   PODLANE_TRY(bind_to(socket, {.xsk = made.xsk, .zero_copy = plan.zero_copy}));
   PODLANE_TRY_ASSIGN(made.zero_copy, zero_copy_in_force(socket));
-  made.busy_poll = made.busy_poll && has_napi_id(socket);
+  made.busy_poll = made.busy_poll_set && has_napi_id(socket);
   return made;
 }
 

@@ -22,9 +22,10 @@ struct XskPlan {
 
 struct XskMade {
   UniqueFd socket;
-  lane::XskDescription xsk;  // As made: name of the device now, ring sizes.
-  bool zero_copy = false;    // In force, read back from the kernel.
-  bool busy_poll = false;    // The options are set, and the kernel shows a NAPI id for the socket.
+  lane::XskDescription xsk;    // As made: name of the device now, ring sizes.
+  bool zero_copy = false;      // In force, read back from the kernel.
+  bool busy_poll_set = false;  // The options are set; whether they do anything is known after bind.
+  bool busy_poll = false;      // They are set, and the kernel shows a NAPI id for the bound socket.
 };
 
 // Tied to the device, busy poll set, neither memory nor rings nor bound: the client does the rest.

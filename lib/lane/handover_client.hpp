@@ -31,7 +31,9 @@ struct HandoverOptions {
 struct LaneGrant {
   LaneDescription description;
   HandoverStyle style = HandoverStyle::kFinished;
-  UniqueFd xsk;                // Invalid for tun lanes. kUnbound: register umem.memory(), size, map, and bind it.
+  // Invalid for tun lanes. kUnbound: register umem.memory(), size, map and bind it; a bind right after a former owner's
+  // end gives EBUSY for some ms, so try for up to 2 s.
+  UniqueFd xsk;
   std::vector<UniqueFd> tuns;  // One per queue, non-blocking.
   UmemMemory umem;             // Empty for tun lanes.
   UniqueFd session;            // For Session.
