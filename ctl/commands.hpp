@@ -1,0 +1,15 @@
+// The commands of podlanectl. Each adds its sub-command with its options to the application and gives it a callback that
+// sets the exit status. One registration function per command; main.cpp calls them all.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace podlane::ctl {
+
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;  // CLI11's own errors too.
+
+void add_lanes(CLI::App& app, int& exit_status);
+void add_bench(CLI::App& app, int& exit_status);
+
+}  // namespace podlane::ctl

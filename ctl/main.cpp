@@ -1,0 +1,22 @@
+// podlanectl: the operator's commands.
+#include <cstdio>
+
+#include "ctl/commands.hpp"
+
+int main(int argc, char** argv) {
+  CLI::App app("podlanectl: what podlane does on this node");
+  app.set_version_flag("--version", "podlanectl " PODLANE_VERSION);
+  app.require_subcommand(1);
+  int exit_status = 0;
+  podlane::ctl::add_lanes(app, exit_status);
+#ifdef PODLANE_CTL_BENCH
+  podlane::ctl::add_bench(app, exit_status);
+#endif
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const bool is_help = error.get_exit_code() == 0;
+    return app.exit(error) == 0 || is_help ? 0 : podlane::ctl::kExitUsage;
+  }
+  return exit_status;
+}
