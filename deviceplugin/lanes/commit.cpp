@@ -110,10 +110,24 @@ Result<void> Table::steer_lane(const LaneRecord& record) {
     if (address.find(':') == std::string::npos) continue;
     PODLANE_TRY(kernel(join_solicited_node(record.host.nic, without_prefix(address)), "join the group of", address));
   }
+  const bool was_watching = in_state([&](LaneStore& store) {
+    Lane* const lane = store.find(record.device);
+    return lane == nullptr || std::exchange(lane->watching, true);
+  });
+  if (was_watching) return {};
   for (const std::string& ip : record.watched) {
     neighbors_->watch(record.host.nic, ip, family_match(record.tun.addresses, ip));
   }
   return {};
+}
+
+void Table::unwatch_lane(const LaneRecord& record) {
+  const bool was_watching = in_state([&](LaneStore& store) {
+    Lane* const lane = store.find(record.device);
+    return lane != nullptr && std::exchange(lane->watching, false);
+  });
+  if (!was_watching) return;
+  for (const std::string& ip : record.watched) neighbors_->unwatch(record.host.nic, ip);
 }
 
 void Table::announce_lane(const LaneRecord& record) {

@@ -1,7 +1,5 @@
 #include "deviceplugin/lanes/lane_state.hpp"
 
-#include <algorithm>
-#include <cstdio>
 #include <limits>
 
 #include "bpf/abi/lane_abi.h"
@@ -43,14 +41,6 @@ json::Value encode_host(const LaneHostSide& host) {
   return value;
 }
 
-Result<MacAddress> decode_mac(const std::string& text) {
-  MacAddress mac{};
-  const int fields = std::sscanf(text.c_str(), "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx", &mac[0], &mac[1], &mac[2], &mac[3],
-                                 &mac[4], &mac[5]);
-  if (fields != 6) return fail(Errc::kInvalid, "host.nicMac '" + text + "' must be a MAC address");
-  return mac;
-}
-
 Result<LaneState> decode_state(const std::string& text) {
   for (const LaneState state : {LaneState::kReserved, LaneState::kAttached, LaneState::kReady}) {
     if (text == to_string(state)) return state;
@@ -85,7 +75,9 @@ Result<LaneHostSide> decode_host(const json::Reader& in) {
   PODLANE_TRY_ASSIGN(host.nic_name, in.string("nicName"));
   PODLANE_TRY_ASSIGN(const auto nic, in.integer("nic", 0, kMaxIndex));
   PODLANE_TRY_ASSIGN(const std::string mac, in.string("nicMac"));
-  PODLANE_TRY_ASSIGN(host.nic_mac, decode_mac(mac));
+  const auto nic_mac = parse_mac(mac);
+  if (!nic_mac) return fail(Errc::kInvalid, "host.nicMac '" + mac + "' must be a MAC address");
+  host.nic_mac = *nic_mac;
   PODLANE_TRY_ASSIGN(host.veth_host_name, in.string("vethHostName"));
   PODLANE_TRY_ASSIGN(host.veth_pod_name, in.string("vethPodName"));
   PODLANE_TRY_ASSIGN(const auto veth_host, in.integer("vethHost", 0, kMaxIndex));

@@ -143,6 +143,7 @@ Result<void> LaneStore::unbind(Lane& lane) {
   PODLANE_TRY(journal_.save(record));
   lane.record = std::move(record);
   lane.session = false;
+  lane.watching = false;
   lane.gone_rounds = 0;
   lane.owner_counters.clear();
   lane.unlisted_since.reset();

@@ -26,7 +26,8 @@ struct Lane {
   DeviceSpec spec;
   const PoolConfig* pool = nullptr;  // nullptr: no pool names the device any more; it lives until its pod ends.
   LaneRecord record;
-  bool session = false;  // A hand-over session is open.
+  bool session = false;   // A hand-over session is open.
+  bool watching = false;  // record.watched is asked of Neighbors: asked once, taken back once.
   std::vector<std::pair<std::string, std::uint64_t>> owner_counters;
   unsigned gone_rounds = 0;                     // Reconciles in a row that took the pod for gone without proof.
   std::optional<MonotonicTime> unlisted_since;  // Reserved, and no pod is listed with the device.

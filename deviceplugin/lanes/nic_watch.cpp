@@ -126,11 +126,9 @@ void Table::rebase_lanes(const std::string& nic_name) {
       std::copy(facts.mac.begin(), facts.mac.end(), entry.nic_mac);
       return steering.attach_veth_host_end(after.host.veth_host, entry);
     });
-    if (neighbors_ != nullptr) {
-      for (const std::string& ip : before.watched) neighbors_->unwatch(before.host.nic, ip);
-      if (steered) steered = steer_lane(after);
-      if (steered) announce_lane(after);
-    }
+    unwatch_lane(before);
+    if (steered) steered = steer_lane(after);
+    if (steered) announce_lane(after);
     if (!steered) log_.warn("a lane does not follow its NIC", {{"lane", device}, {"why", steered.error().message()}});
   }
 }

@@ -22,18 +22,31 @@ struct FirstError {
   std::optional<Error> error;
 };
 
-// Only a link that still carries our alias for this device: an index or name may be another link's by now.
+// The name is random enough to be ours alone. A renamed link is known by our alias; an index alone proves nothing, it may
+// be another link's by now.
 Result<void> delete_lane_veth(const LaneRecord& record) {
   if (record.host.veth_host_name.empty()) return {};
   const unsigned by_name = ::if_nametoindex(record.host.veth_host_name.c_str());
+  if (by_name != 0) return delete_link(IfIndex(static_cast<int>(by_name)));
   PODLANE_TRY_ASSIGN(const auto veths, our_veths());
   for (const auto& [host_end, device] : veths) {
-    if (device != record.device) continue;
-    if (host_end == record.host.veth_host || host_end == IfIndex(static_cast<int>(by_name))) {
-      PODLANE_TRY(delete_link(host_end));
-    }
+    if (device == record.device && host_end == record.host.veth_host) PODLANE_TRY(delete_link(host_end));
   }
   return {};
+}
+
+// Addresses with the same last 24 bits share a solicited-node group, and the kernel does not count our joins.
+bool is_last_of_group(LaneStore& store, const Lane& leaving, const AddressBytes& address) {
+  for (const auto& [device, lane] : store.lanes()) {
+    if (&lane == &leaving || !lane.is_bound() || lane.record.host.nic != leaving.record.host.nic) continue;
+    for (const std::string& other : lane.record.tun.addresses) {
+      const auto bytes = address_bytes(other);
+      if (bytes && other.find(':') != std::string::npos && std::equal(bytes->end() - 3, bytes->end(), address.end() - 3)) {
+        return false;
+      }
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -50,8 +63,10 @@ Result<void> Table::unbind(const std::string& device, const lane::Attachment* on
     for (const std::string& address : record.tun.addresses) {
       // Taken over by another lane since (its owner came while ours was dying): not ours to clear.
       if (store.holder_of({address}, *lane) != nullptr) continue;
-      if (const auto bytes = address_bytes(address)) steered.push_back(*bytes);
-      if (address.find(':') != std::string::npos) groups.push_back(address);
+      const auto bytes = address_bytes(address);
+      if (!bytes) continue;
+      steered.push_back(*bytes);
+      if (address.find(':') != std::string::npos && is_last_of_group(store, *lane, *bytes)) groups.push_back(address);
     }
     return true;
   });
@@ -73,7 +88,7 @@ Result<void> Table::unbind(const std::string& device, const lane::Attachment* on
       if (!left && left.error().code() == Errc::kNotFound) left = {};
       first.note(std::move(left), "leave a group for", device);
     }
-    for (const std::string& ip : record.watched) neighbors_->unwatch(record.host.nic, ip);
+    unwatch_lane(record);
     first.note(delete_lane_veth(record), "delete the veth of", device);
   }
   if (first.error) return std::unexpected(std::move(*first.error).as(Errc::kIo));

@@ -85,6 +85,7 @@ class Table final : public LaneTable, public HandoverOwner {
   Result<void> commit(const lane::CommitRequest& request);
   Result<void> commit_take_addresses(const lane::LaneMade& made);
   Result<void> steer_lane(const LaneRecord& record);  // Lane map, groups, watches; again: no change.
+  void unwatch_lane(const LaneRecord& record);
   void announce_lane(const LaneRecord& record);
   Result<void> check(const lane::CheckRequest& request);
 
