@@ -47,6 +47,8 @@ Result<LaneRecord> lane_from_json(const json::Reader& reader) {
   PODLANE_TRY_ASSIGN(const auto ifindex, reader.integer("ifindex", 0, std::numeric_limits<int>::max()));
   PODLANE_TRY_ASSIGN(const auto table, reader.integer("table", 0, kMax32));
   PODLANE_TRY_ASSIGN(const auto mtu, reader.integer("mtu", 0, kMax32));
+  PODLANE_TRY_ASSIGN(const auto owner, reader.integer("owner", 0, kMax32));
+  lane.owner = static_cast<std::uint32_t>(owner);
   lane.ifindex = static_cast<int>(ifindex);
   lane.table = static_cast<std::uint32_t>(table);
   lane.mtu = static_cast<std::uint32_t>(mtu);
@@ -97,6 +99,7 @@ std::string encode(const AttachmentRecord& record) {
                      {"ifindex", lane.ifindex},
                      {"table", lane.table},
                      {"mtu", lane.mtu},
+                     {"owner", lane.owner},
                      {"addresses", lane.addresses}});
   }
   return json::dump({{"version", kVersion},

@@ -133,6 +133,10 @@ Result<Link> parse_link(const nlmsghdr* message) {
   }
   PODLANE_TRY_ASSIGN(const auto info, attributes.nested<IFLA_INFO_MAX + 1>(IFLA_LINKINFO, "link info"));
   link.kind = info.text(IFLA_INFO_KIND);
+  if (link.kind == "tun") {
+    PODLANE_TRY_ASSIGN(const auto tun, info.nested<IFLA_TUN_MAX + 1>(IFLA_INFO_DATA, "TUN info"));
+    if (tun.has(IFLA_TUN_OWNER, 4)) link.tun_owner = tun.u32(IFLA_TUN_OWNER);
+  }
   PODLANE_TRY_ASSIGN(const auto xdp, attributes.nested<IFLA_XDP_MAX + 1>(IFLA_XDP, "XDP info"));
   link.xdp_prog_id = xdp.u32(IFLA_XDP_PROG_ID);
   link.xdp_attached = xdp.u8(IFLA_XDP_ATTACHED);

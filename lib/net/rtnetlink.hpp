@@ -33,6 +33,7 @@ struct Link {
   IfIndex peer;                              // IFLA_LINK: the veth's peer, in the namespace peer_netnsid. 0: none.
   std::optional<std::int32_t> peer_netnsid;  // Empty: the same namespace.
   bool no_address_generation = false;        // IPv6 addrgenmode none.
+  std::optional<std::uint32_t> tun_owner;  // Of a TUN or TAP that has one.
 };
 
 // What set_link changes; absent fields stay as they are.

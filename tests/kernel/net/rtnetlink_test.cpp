@@ -76,6 +76,7 @@ TEST(RtNetlink, ChangesALinkInOneMessage) {
   ASSERT_TRUE(made);
   EXPECT_EQ(made->kind, "tun");
   EXPECT_EQ(made->mac, "");
+  EXPECT_EQ(made->tun_owner, kNobodyRunsAs);
   EXPECT_OK(netlink.set_link(
       made->ifindex,
       {.up = true, .mtu = 1300, .tx_queue_len = 77, .alias = "podlane:abc", .no_address_generation = true}));
