@@ -1,6 +1,7 @@
 #include "deviceplugin/kubelet/http_endpoints.hpp"
 
 #include <httplib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -24,6 +25,11 @@ class Endpoints final : public HttpEndpoints {
  public:
   explicit Endpoints(HttpHandlers handlers) : handlers_(std::move(handlers)) {
     server_.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+    // httplib's own choice is SO_REUSEPORT: two daemons would share the port, and neither would know.
+    server_.set_socket_options([](int socket) {
+      const int yes = 1;
+      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    });
     server_.set_read_timeout(kPatience);
     server_.set_write_timeout(kPatience);
     server_.set_keep_alive_max_count(1);  // An idle keep-alive connection would hold one of the two threads.
