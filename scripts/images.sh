@@ -25,8 +25,9 @@ mkdir -p "$stage/pause"
 small_program pause.c "$stage/pause/pause"
 oci_image "$stage/pause" "podlane.io/pause:$tag" "$output/pause.tar" '{"Entrypoint":["/pause"],"User":"65535:65535"}'
 
-# The node: device plugin with its libraries, CNI binary and its installer, podlanectl.
-mkdir -p "$stage/node/tmp"
+# The node: the runtime names namespaces by /var/run/netns. Device plugin with its libraries, CNI binary and its installer, podlanectl.
+mkdir -p "$stage/node"/{tmp,run,var}
+ln -s ../run "$stage/node/var/run"
 place node "$bin/podlane" /usr/libexec/podlane/podlane
 place node "$bin/podlane-deviceplugin" /usr/bin/podlane-deviceplugin
 place node "$bin/podlanectl" /usr/bin/podlanectl
@@ -38,13 +39,14 @@ oci_image "$stage/node" "podlane.io/node:$tag" "$output/node.tar" \
 # The pod's side: static, nothing else in it.
 mkdir -p "$stage/relay"
 place relay "$bin/podlane-relay" /podlane-relay
-if [[ -x $bin/podlanectl-static ]]; then place relay "$bin/podlanectl-static" /podlanectl; else place relay "$bin/podlanectl" /podlanectl; fi
+place relay "$bin/podlanectl" /podlanectl
 oci_image "$stage/relay" "podlane.io/relay:$tag" "$output/relay.tar" \
   '{"Entrypoint":["/podlane-relay"],"Env":["PATH=/"],"User":"65534:65534"}'
 
 # Example programs, and what the demo and the benchmarks run in pods.
 mkdir -p "$stage/examples"
-for program in echo_direct feed_reader podlanectl bench_rtt bench_naive_relay bench_flood; do
+install -D -m 755 "$stage/pause/pause" "$stage/examples/usr/bin/pause"
+for program in echo_direct feed_reader podlanectl bench_rtt bench_naive_relay bench_flood bench_lane_flood bench_tcp; do
   [[ -x $bin/$program ]] && place examples "$bin/$program" "/usr/bin/$program"
 done
 oci_image "$stage/examples" "podlane.io/examples:$tag" "$output/examples.tar" \
