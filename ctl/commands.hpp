@@ -9,7 +9,6 @@ namespace podlane::ctl {
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;  // CLI11's own errors too.
 
-void add_lanes(CLI::App& app, int& exit_status);
-void add_bench(CLI::App& app, int& exit_status);
+void register_lanes(CLI::App& app, int& status);
 
 }  // namespace podlane::ctl

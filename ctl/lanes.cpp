@@ -115,7 +115,7 @@ Result<std::string> render_lanes(std::string_view lanes_json) {
   return table_of(rows);
 }
 
-void add_lanes(CLI::App& app, int& exit_status) {
+void register_lanes(CLI::App& app, int& status) {
   struct Options {
     std::string run_dir = "/run/podlane";
     bool as_json = false;
@@ -124,7 +124,7 @@ void add_lanes(CLI::App& app, int& exit_status) {
   CLI::App* const command = app.add_subcommand("lanes", "Who has which lane, and what is in force");
   command->add_option("--run-dir", options->run_dir, "The device plugin's run directory")->capture_default_str();
   command->add_flag("--json", options->as_json, "As JSON, for programs");
-  command->callback([options, &exit_status] { exit_status = run_lanes(options->run_dir, options->as_json); });
+  command->callback([options, &status] { status = run_lanes(options->run_dir, options->as_json); });
 }
 
 }  // namespace podlane::ctl

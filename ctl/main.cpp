@@ -1,6 +1,9 @@
 // podlanectl: the operator's commands.
 #include <cstdio>
 
+#ifdef PODLANE_CTL_BENCH
+#include "ctl/bench_command.hpp"
+#endif
 #include "ctl/commands.hpp"
 
 int main(int argc, char** argv) {
@@ -8,9 +11,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "podlanectl " PODLANE_VERSION);
   app.require_subcommand(1);
   int exit_status = 0;
-  podlane::ctl::add_lanes(app, exit_status);
+  podlane::ctl::register_lanes(app, exit_status);
 #ifdef PODLANE_CTL_BENCH
-  podlane::ctl::add_bench(app, exit_status);
+  podlane::ctl::register_bench(app, exit_status);
 #endif
   try {
     app.parse(argc, argv);
