@@ -1,4 +1,4 @@
-#include "ctl/commands.hpp"
+#include "ctl/bench_command.hpp"
 
 #include <sched.h>
 #include <signal.h>
@@ -16,6 +16,7 @@ namespace podlane::ctl {
 
 namespace {
 
+constexpr int kStatusFailed = 1;
 constexpr int kStatusLost = 3;  // Some datagrams did not come back.
 
 std::atomic<bool> g_stop{false};  // The one thing a signal handler can reach.
@@ -123,7 +124,7 @@ Result<int> ping_pong(const Arguments& arguments) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, int& exit_status) {
+void register_bench(CLI::App& app, int& status) {
   CLI::App* bench = app.add_subcommand("bench", "Measure lanes");
   bench->require_subcommand(1);
   CLI::App* command = bench->add_subcommand("pingpong", "Round trips of UDP datagrams by sockets or by a lane's rings");
@@ -144,13 +145,13 @@ void add_bench(CLI::App& app, int& exit_status) {
   command->add_option("--label", arguments->label, "Copied into the JSON");
   command->add_flag("--json", arguments->json, "One JSON object");
   command->add_flag("--histogram", arguments->histogram, "Put the histogram into the JSON");
-  command->callback([arguments, &exit_status] {
+  command->callback([arguments, &status] {
     if (arguments->server == !arguments->to.empty() || (arguments->server && arguments->bind.empty())) {
       throw CLI::ValidationError("pingpong", "needs --to, or --server with --bind");
     }
     const auto done = ping_pong(*arguments);
     if (!done) std::fprintf(stderr, "podlanectl: %s\n", done.error().message().c_str());
-    exit_status = done ? *done : kExitFailed;
+    status = done ? *done : kStatusFailed;
   });
 }
 
