@@ -59,12 +59,13 @@ value() { # value ROW NUMBER UNIT ARGUMENTS…
 
 bench_network() {
   network_start
-  # Pairs without any program of ours: what podlane stands against must not pay for it.
+  # Pairs without podlane: what it stands against must not pay for it.
   node_nic nic2 far 10.12.0.2/24 10.12.0.1/24
   node_nic udp0 far 10.13.0.2/24 10.13.0.1/24
   node_nic bare0 far 10.14.0.2/24 10.14.0.1/24
   node_nic nic3 far 10.15.0.2/24 10.15.0.1/24
   ip address flush dev nic3
+  ip link set nic2 xdpdrv object "$BIN/pass.bpf.o" section xdp
   inside far ip link set wire-nic2 xdpdrv object "$BIN/reflect.bpf.o" section xdp
   ip -n far route replace 10.244.0.0/24 via 10.12.0.2
   # Both ends in the node: two pools, one wire.

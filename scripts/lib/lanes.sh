@@ -87,7 +87,7 @@ kubelet() { "$BIN/test-kubelet" ctl --socket "$kubelet_socket" "$@"; }
 
 cni_install() {
   local plugin
-  for plugin in ptp host-local bridge; do ln -sf "/usr/lib/cni/$plugin" "/opt/cni/bin/$plugin"; done
+  for plugin in loopback ptp host-local bridge; do ln -sf "/usr/lib/cni/$plugin" "/opt/cni/bin/$plugin"; done
   install -m 755 "$BIN/podlane" /opt/cni/bin/podlane
 }
 

@@ -94,10 +94,10 @@ node_nic() {
 # What of the machine must be as before: compared by the parent before and after.
 host_picture() {
   echo "links: $(ip -o link | cut -d: -f2 | sort | tr -d '\n')"
-  echo "netns: $(ls /run/netns 2>/dev/null | sort | tr '\n' ' ')"
+  echo "netns: $({ ls /run/netns 2>/dev/null || true; } | sort | tr '\n' ' ')"
   echo "mounts: $(cut -d' ' -f5 /proc/self/mountinfo | sort | grep -vc '^$')"
   echo "bpf pins: $(find /sys/fs/bpf -mindepth 1 2>/dev/null | sort | tr '\n' ' ')"
-  echo "run: $(ls -d /run/podlane* /run/containerd /var/lib/podlane /opt/cni /etc/cni 2>/dev/null | tr '\n' ' ')"
+  echo "run: $({ ls -d /run/podlane* /run/containerd /var/lib/podlane /opt/cni /etc/cni 2>/dev/null || true; } | tr '\n' ' ')"
 }
 
 # inside NETNS COMMAND…: unlike `ip netns exec`, which mounts a new /sys without control groups and bpf file system.
