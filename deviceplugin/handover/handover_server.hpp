@@ -59,7 +59,8 @@ class HandoverServer {
   // Ends its session (no session_closed: the owner knows) and removes the socket file. A call into the owner about this
   // device that is under way may still come after it. None of these three waits for the server's threads.
   virtual void stop_serving(const std::string& device) = 0;
-  virtual void send_neighbor(const std::string& device, const lane::Neighbor& neighbor) = 0;  // Dropped when no session.
+  // Dropped when nobody is connected; a resuming client gets the known ones of description.neighbors.
+  virtual void send_neighbor(const std::string& device, const lane::Neighbor& neighbor) = 0;
 };
 
 }  // namespace podlane::dp

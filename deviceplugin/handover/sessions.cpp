@@ -172,6 +172,10 @@ void Sessions::looked_up(Id id, Result<HandoverLane> lane) {
 
 void Sessions::resume(Id id, Connection& connection) {
   if (!claim(id, connection) || !send(id, connection, lane::Resumed{})) return;
+  // What changed while nobody was there. A next hop that a restarted daemon does not know yet is not news.
+  for (const lane::Neighbor& neighbor : connection.lane.description.neighbors) {
+    if (neighbor.mac) connection.unsent_neighbors.emplace(neighbor.ip, neighbor);
+  }
   open(id, connection, /*resumed=*/true);
 }
 
@@ -207,6 +211,14 @@ void Sessions::built(Id id, const std::string& device, Result<Grant> grant) {
   if (connection == nullptr) return;  // The client has gone; so does the grant.
   if (!grant) return refuse(id, code_of_build(grant.error()), grant.error().message());
   connection->grant = std::move(*grant);
+  // Neighbours that do not fit into the description follow in the session; newer news of them stands.
+  std::vector<lane::Neighbor>& neighbors = connection->grant.description.neighbors;
+  while (!neighbors.empty() && lane::encode(connection->grant.description).size() > lane::kHandoverMessageMaxBytes) {
+    for (std::size_t i = 0; i < 16 && !neighbors.empty(); ++i) {
+      connection->unsent_neighbors.emplace(neighbors.back().ip, neighbors.back());
+      neighbors.pop_back();
+    }
+  }
   connection->step = Step::kAck;
   connection->deadline = std::chrono::steady_clock::now() + kStepTimeout;
   send(id, *connection, connection->grant.description, connection->grant.fds());
@@ -223,6 +235,7 @@ void Sessions::open(Id id, Connection& connection, bool resumed) {
   notifier_.submit([this, device = connection.device, in_force, resumed] {
     owner_.session_opened(device, in_force, resumed);
   });
+  flush_neighbors(id, connection);
 }
 
 void Sessions::take_open(Connection& connection, lane::HandoverMessage message) {
@@ -275,12 +288,17 @@ bool Sessions::send(Id id, Connection& connection, const lane::HandoverMessage& 
 
 void Sessions::send_neighbor(const std::string& device, const lane::Neighbor& neighbor) {
   const auto lane = lanes_.find(device);
-  if (lane == lanes_.end() || !lane->second.holder) return;
-  Connection* holder = find(*lane->second.holder);
-  if (holder == nullptr || holder->step != Step::kOpen) return;
-  if (holder->unsent_neighbors.size() >= kUnsentNeighborsMax && !holder->unsent_neighbors.contains(neighbor.ip)) return;
-  holder->unsent_neighbors.insert_or_assign(neighbor.ip, neighbor);
-  flush_neighbors(*lane->second.holder, *holder);
+  if (lane == lanes_.end()) return;
+  const std::set<Id> ids = lane->second.connections;  // A copy: flushing may close one.
+  for (const Id id : ids) {
+    Connection& connection = *find(id);
+    // The description may have been taken before this change: a client on its way gets it once its session is open.
+    if (connection.step == Step::kHello) continue;
+    auto& unsent = connection.unsent_neighbors;
+    if (unsent.size() >= kUnsentNeighborsMax && !unsent.contains(neighbor.ip)) continue;
+    unsent.insert_or_assign(neighbor.ip, neighbor);
+    if (connection.step == Step::kOpen) flush_neighbors(id, connection);
+  }
 }
 
 void Sessions::flush_neighbors(Id id, Connection& connection) {

@@ -49,8 +49,8 @@ class Sessions {
     lane::Hello hello;
     HandoverLane lane;
     Grant grant;  // Held from kBuild to ack, then released: the pod is the only owner.
+    std::map<std::string, lane::Neighbor> unsent_neighbors;  // Waits for kOpen and room; the latest of each address.
     // kOpen only.
-    std::map<std::string, lane::Neighbor> unsent_neighbors;  // Waits for room in the socket; the latest of each address.
     MonotonicTime window_end{};
     int window_messages = 0;
     bool paused = false;

@@ -1,6 +1,8 @@
 // Owners that die, daemons that go and come: the lane goes on or is given anew.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "lib/lane/handover_session.hpp"
 #include "tests/kernel/handover/lane_fixture.hpp"
 
@@ -164,6 +166,42 @@ TEST_F(Restart, ManyNeighboursReachASlowReaderWithTheirLatestState) {
     for (const lane::Neighbor& neighbor : session.tick().neighbors) known[neighbor.ip] = neighbor.mac;
     return known.size() == 2000 && std::all_of(known.begin(), known.end(), [](const auto& e) { return e.second.has_value(); });
   }));
+}
+
+TEST_F(Restart, NeighboursThatDoNotFitIntoTheDescriptionFollow) {
+  dp::HandoverLane lane = *owner_.lane_for_handover("feed-0");
+  for (int i = 0; i < 400; ++i) {
+    lane.description.neighbors.push_back({"fd00:1111:2222:3333:4444:5555:6666:" + std::to_string(1000 + i), "02:00:00:00:00:07"});
+  }
+  owner_.set("feed-0", lane, &*pod_redirect_);
+  lane::LaneGrant granted = grant();
+  std::set<std::string> known;
+  for (const lane::Neighbor& neighbor : granted.description.neighbors) known.insert(neighbor.ip);
+  EXPECT_GT(known.size(), 100U);
+  lane::Session session(std::move(granted.session), path_, "test");
+  EXPECT_TRUE(eventually(5s, [&] {
+    for (const lane::Neighbor& neighbor : session.tick().neighbors) known.insert(neighbor.ip);
+    return known.size() == 400;
+  }));
+}
+
+TEST_F(Restart, ResumingOwnerHearsWhatIsKnownButNotWhatIsNotYet) {
+  lane::LaneGrant granted = grant();
+  lane::Session session(std::move(granted.session), path_, "test");
+  dp::HandoverLane lane = *owner_.lane_for_handover("feed-0");
+  lane.description.neighbors = {{"10.9.0.1", "02:00:00:00:00:fe"}, {"10.9.0.2", std::nullopt}};
+  stop_server();
+  start_server();
+  serve("feed-0", lane, &*pod_redirect_);
+  std::vector<lane::Neighbor> news;
+  pod_.inside([&] {
+    EXPECT_TRUE(eventually(10s, [&] {
+      for (lane::Neighbor& neighbor : session.tick().neighbors) news.push_back(std::move(neighbor));
+      return !news.empty();
+    }));
+  });
+  ASSERT_EQ(news.size(), 1U);
+  EXPECT_EQ(news[0].mac, "02:00:00:00:00:fe");
 }
 
 TEST_F(Restart, SessionEndsForGoodWhenTheDeviceIsGone) {
