@@ -130,23 +130,19 @@ demo_row() {
   if [[ $path == relay ]]; then eventually 10 demo_lane_serving "$name" || die "pod $name: nobody serves its lane"; fi
   pid=$(demo_pid "$name")
   [[ -z $pid ]] || watch=(--pid "$pid")
-  declare -fx demo_exec demo_lane demo_lane_address 2>/dev/null || true
   demo_ask "$name" "$path" "$kind" "$wait" "$far" >"$PODLANE_WORK/warm" || true # Neighbours known, caches warm.
   watch_start "${watch[@]}"
   demo_ask "$name" "$path" "$kind" "$wait" "$far" >"$PODLANE_WORK/$name.result" || [[ $? == 3 ]] ||
     die "pod $name: no round trips: $(tail -n 2 "$PODLANE_WORK/$name.log" 2>/dev/null)"
   watch_end
-  local before after start_us per_second=-
+  local before after flooded per_second=-
   before=$(wire_packets "$(demo_wire "$kind")")
-  start_us=${EPOCHREALTIME/./}
-  local flooded
   flooded=$(demo_flood "$name" "$path" "$kind" "$far" | jq -r '.sent' || true)
   after=$(wire_packets "$(demo_wire "$kind")")
   # A second of sending; what arrived is what the far side's driver counted.
   [[ -z $flooded ]] || per_second=$((after - before))
-  : "$start_us"
   proof_capabilities "$name" "$path"
-  proof_frames "$name" "$path" "$flooded"
+  proof_frames "$name" "$path"
   jq -rn --slurpfile r "$PODLANE_WORK/$name.result" --slurpfile w "$PODLANE_WORK/watch" --arg path "$path" \
     --arg kind "$kind" --arg mode "$mode" --arg rate "$per_second" '
     $r[0] as $r | $w[0] as $w | [$path, $kind, $mode, ($r.rttNs.p50/1000), ($r.rttNs.p99/1000), ($r.rttNs["p99.9"]/1000),

@@ -9,7 +9,6 @@ proof() { # proof CONDITION_STATUS TEXT
     proofs_failed=$((proofs_failed + 1))
   fi
 }
-proof_lines=()
 
 proofs_result() {
   if ((proofs_failed == 0)); then note "all proofs hold"; else die "$proofs_failed proof(s) failed"; fi
@@ -34,9 +33,9 @@ proof_capabilities() {
   [[ $backend == bare || $seen -gt 0 ]] || capability_bad=$((capability_bad + 1))
 }
 
-# What the kernel's programs counted for the lane, and what the owner of a veth lane got past the source check.
+# What the kernel's programs redirected to the lane's socket: at least every answer of the round trips.
 proof_frames() {
-  local name=$1 path=$2 flooded=${3:-0} received sent
+  local name=$1 path=$2 received
   [[ $path == relay || $path == direct ]] || return 0
   http_get /metrics >"$PODLANE_WORK/metrics"
   received=$(metric "$name" rx_frames)

@@ -2,6 +2,7 @@
 //   bench_cni --plugin /opt/cni/bin/podlane --conf conf.json --netns /run/netns/x --ifname eth0 --count 20
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/unique_fd.hpp"
 #include "tests/bench/samples.hpp"
 
 namespace podlane::bench {
@@ -24,8 +26,8 @@ struct Options {
   int cpu = -1;
 };
 
-// Standard input is the file itself, as cheap as a pipe that is filled; what the plugin says goes to /dev/null or, when
-// it fails, was already on standard error.
+// Standard input is the file itself, as cheap as a pipe that is filled. What the plugin says on both outputs goes to a
+// memory file and is shown when it fails.
 void call(const Options& options, const char* verb, const std::string& container) {
   std::vector<std::string> environment = {
       std::string("CNI_COMMAND=") + verb, "CNI_CONTAINERID=" + container, "CNI_NETNS=" + options.netns,
@@ -39,14 +41,20 @@ void call(const Options& options, const char* verb, const std::string& container
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, 0, options.conf.c_str(), O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  const UniqueFd said(::memfd_create("said", MFD_CLOEXEC));
+  ::posix_spawn_file_actions_adddup2(&actions, said.get(), 1);
+  ::posix_spawn_file_actions_adddup2(&actions, said.get(), 2);
   pid_t pid = -1;
   const int error = ::posix_spawn(&pid, plugin.c_str(), &actions, nullptr, argv, variables.data());
   ::posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw std::runtime_error("cannot run " + plugin);
   int status = 0;
   ::waitpid(pid, &status, 0);
-  if (status != 0) throw std::runtime_error(plugin + " " + verb + " failed with " + std::to_string(WEXITSTATUS(status)));
+  if (status == 0) return;
+  std::string words(4096, '\0');
+  const ssize_t n = ::pread(said.get(), words.data(), words.size(), 0);
+  words.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  throw std::runtime_error(plugin + " " + verb + " failed with " + std::to_string(WEXITSTATUS(status)) + ": " + words);
 }
 
 int run(int argc, char** argv) {
