@@ -13,8 +13,6 @@ namespace podlane::dp {
 
 namespace {
 
-constexpr auto kClaimWait = std::chrono::seconds(10);
-
 bool is_listed_with(const std::vector<PodDevices>& listing, const lane::PodName& pod, const std::string& device) {
   return std::any_of(listing.begin(), listing.end(), [&](const PodDevices& entry) {
     return entry.name_space == pod.name_space && entry.pod == pod.name &&

@@ -13,7 +13,6 @@ namespace podlane::dp {
 
 namespace {
 
-constexpr auto kClaimWait = std::chrono::seconds(10);
 constexpr auto kListingWait = std::chrono::seconds(3);  // The kubelet lists a pod's devices some time after Allocate.
 constexpr auto kListingPause = std::chrono::milliseconds(100);
 constexpr auto kProbeWait = std::chrono::milliseconds(500);

@@ -11,8 +11,6 @@ namespace podlane::dp {
 
 namespace {
 
-constexpr auto kClaimWait = std::chrono::seconds(10);
-
 lane_entry entry_of(const LaneRecord& record) {
   return {.slot = record.slot.value,
           .kind = record.kind == lane::Kind::kQueue ? LANE_KIND_QUEUE : LANE_KIND_VETH,

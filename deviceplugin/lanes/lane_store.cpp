@@ -23,14 +23,18 @@ Result<AddressBytes> address_bytes(const std::string& address) {
 LaneStore::LaneStore(const Config& config, const std::vector<DeviceSpec>& devices, LaneJournal journal)
     : config_(config), journal_(std::move(journal)), slots_(LANE_SLOTS, false) {
   for (const DeviceSpec& device : devices) {
-    Lane& lane = lanes_[device.id];
-    lane.spec = device;
-    lane.pool = pool(device.pool);
-    lane.record.device = device.id;
-    lane.record.pool = device.pool;
-    lane.record.kind = device.kind;
+    configured_.emplace(device.id, device);
+    add_free(device);
   }
   for (const std::string& name : list_nics(config_)) nics_[name].facts.name = name;
+}
+
+void LaneStore::add_free(const DeviceSpec& device) {
+  Lane& lane = lanes_[device.id];
+  lane = {.spec = device, .pool = pool(device.pool), .record = {}};
+  lane.record.device = device.id;
+  lane.record.pool = device.pool;
+  lane.record.kind = device.kind;
 }
 
 const PoolConfig* LaneStore::pool(const std::string& name) const {
@@ -154,14 +158,9 @@ Result<void> LaneStore::release(const std::string& device) {
   Lane& lane = lanes_.at(device);
   PODLANE_TRY(journal_.remove(device));
   slots_[lane.record.slot.value] = false;
-  if (lane.pool == nullptr) {
-    lanes_.erase(device);
-    return {};
-  }
-  lane.record = {.device = device, .pool = lane.spec.pool, .kind = lane.spec.kind};
-  lane.session = false;
-  lane.owner_counters.clear();
-  lane.unlisted_since.reset();
+  const auto spec = configured_.find(device);
+  if (spec == configured_.end()) lanes_.erase(device);
+  else add_free(spec->second);
   return {};
 }
 

@@ -63,14 +63,17 @@ class LaneStore {
   Result<void> reserve(const std::vector<std::string>& device_ids, const std::string& directory);
   // -> reserved: forgets the owner and what ADD built.
   Result<void> unbind(Lane& lane);
-  // -> free: forgets slot and directory; a lane without pool is forgotten whole.
+  // -> free: forgets slot and directory; a lane without pool is forgotten whole, or becomes what the configuration says.
   Result<void> release(const std::string& device);
   Result<void> save(const Lane& lane) { return journal_.save(lane.record); }
   // A record of an earlier life. kExists when its slot is taken by a record adopted before.
   Result<void> adopt(LaneRecord record);
 
  private:
+  void add_free(const DeviceSpec& device);
+
   Config config_;
+  std::map<std::string, DeviceSpec> configured_;
   LaneJournal journal_;
   std::map<std::string, Lane> lanes_;
   std::map<std::string, Nic> nics_;

@@ -100,7 +100,7 @@ void Table::rebase_lanes(const std::string& nic_name) {
     }
   });
   for (const std::string& device : devices) {
-    const auto claim = claims_.claim({device}, std::chrono::seconds(10));
+    const auto claim = claims_.claim({device}, kClaimWait);
     if (!claim) continue;
     LaneRecord before;
     LaneRecord after;

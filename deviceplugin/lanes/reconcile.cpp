@@ -9,7 +9,6 @@ namespace podlane::dp {
 
 namespace {
 
-constexpr auto kClaimWait = std::chrono::seconds(2);
 constexpr unsigned kGraceRounds = 2;  // For a pod that is only not listed: the kubelet lists a pod after its Allocate.
 
 bool is_listed(const std::vector<PodDevices>& listing, const LaneRecord& record, bool any_pod) {

@@ -13,8 +13,6 @@ namespace podlane::dp {
 
 namespace {
 
-constexpr auto kClaimWait = std::chrono::seconds(10);
-
 struct FirstError {
   void note(Result<void> result, std::string_view operation, const std::string& device) {
     if (!result && !error) error = std::move(result).error().with(operation, device);

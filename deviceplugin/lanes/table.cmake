@@ -10,3 +10,5 @@ foreach(source IN LISTS table_sources)
 endforeach()
 podlane_library(podlane_lanes SOURCES ${present}
   LINKS podlane_hostside podlane_inventory podlane_handover podlane_bpf podlane_journal podlane_lane podlane_net)
+# Twenty small files that all read table.hpp: as one they compile in a fraction of the time.
+set_target_properties(podlane_lanes PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)

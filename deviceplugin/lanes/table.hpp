@@ -26,6 +26,9 @@
 
 namespace podlane::dp {
 
+// How long an operation waits for another one on the same device.
+inline constexpr auto kClaimWait = std::chrono::seconds(10);
+
 class Table final : public LaneTable, public HandoverOwner {
  public:
   Table(const Config& config, const std::vector<DeviceSpec>& devices, LaneJournal journal, bpf::Steering steering,
