@@ -1,0 +1,141 @@
+// Rules over the text of the repository: docs name what exists, files stay short, nothing of one machine stands in
+// them.
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "deviceplugin/inventory/config.hpp"
+#include "deviceplugin/inventory/config_keys.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kSource = std::getenv("PODLANE_SOURCE");
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Every file of the repository; build trees and git's own folder are none.
+std::vector<fs::path> files() {
+  std::vector<fs::path> found;
+  for (auto it = fs::recursive_directory_iterator(kSource); it != fs::recursive_directory_iterator(); ++it) {
+    const std::string name = it->path().filename();
+    if (it->is_directory() && (name == "build" || name == ".git" || name == ".cache")) it.disable_recursion_pending();
+    else if (it->is_regular_file()) found.push_back(it->path());
+  }
+  return found;
+}
+
+bool is_code(const fs::path& path) {
+  return std::set<std::string>{".cpp", ".hpp", ".c", ".h"}.contains(path.extension());
+}
+
+std::string shown(const fs::path& path) {
+  return fs::relative(path, kSource);
+}
+
+TEST(Repo, FilesHaveAtMost450Lines) {
+  for (const fs::path& path : files()) {
+    if (!is_code(path)) continue;
+    std::istringstream lines(text_of(path));
+    int count = 0;
+    for (std::string line; std::getline(lines, line);) ++count;
+    EXPECT_LE(count, 450) << shown(path) << ": look for the seam";
+  }
+}
+
+TEST(Repo, TestsDoNotSleep) {
+  const std::regex sleeps("(sleep_for|usleep\\(|nanosleep\\(|[^a-z_]sleep\\()");
+  for (const fs::path& path : files()) {
+    if (!is_code(path) || !shown(path).starts_with("tests/") || shown(path).starts_with("tests/arch/")) continue;
+    EXPECT_FALSE(std::regex_search(text_of(path), sleeps)) << shown(path) << ": use eventually()";
+  }
+}
+
+TEST(Repo, NothingOfTheBuildMachine) {
+  std::vector<std::string> forbidden{kSource.string() + "/"};
+  // Hosts that this machine gets packages from: whoever clones has others.
+  const std::regex host("https?://([^/ :]+)");
+  std::error_code error;
+  for (const auto& entry : fs::recursive_directory_iterator("/etc/apt", error)) {
+    if (!entry.is_regular_file() || entry.path().string().find("sources") == std::string::npos) continue;
+    std::string text = text_of(entry.path());
+    for (std::sregex_iterator it(text.begin(), text.end(), host), end; it != end; ++it) forbidden.push_back((*it)[1]);
+  }
+  for (const fs::path& path : files()) {
+    const std::string text = text_of(path);
+    for (const std::string& word : forbidden) {
+      EXPECT_EQ(text.find(word), std::string::npos) << shown(path) << " holds " << word;
+    }
+  }
+}
+
+// `lib/lane/annotations.cpp`, `docs/config.md`, with folder and suffix: a path of ours when its first part is.
+TEST(Repo, PathsNamedInDocsExist) {
+  std::set<std::string> folders;
+  for (const auto& entry : fs::directory_iterator(kSource)) {
+    if (entry.is_directory()) folders.insert(entry.path().filename());
+  }
+  const std::regex quoted("`([A-Za-z_.][A-Za-z0-9_./-]*/[A-Za-z0-9_./-]*)`");
+  const std::regex linked("\\]\\(([A-Za-z0-9_./-]+\\.md)\\)");
+  for (const fs::path& path : files()) {
+    if (path.extension() != ".md") continue;
+    const std::string text = text_of(path);
+    for (std::sregex_iterator it(text.begin(), text.end(), quoted), end; it != end; ++it) {
+      const std::string name = (*it)[1];
+      if (!folders.contains(name.substr(0, name.find('/'))) || name.starts_with("build/")) continue;
+      EXPECT_TRUE(fs::exists(kSource / name)) << shown(path) << " names " << name;
+    }
+    for (std::sregex_iterator it(text.begin(), text.end(), linked), end; it != end; ++it) {
+      EXPECT_TRUE(fs::exists(path.parent_path() / (*it)[1].str())) << shown(path) << " links " << (*it)[1];
+    }
+  }
+}
+
+TEST(Repo, EveryTopFolderHasAReadme) {
+  for (const auto& entry : fs::directory_iterator(kSource)) {
+    const std::string name = entry.path().filename();
+    if (!entry.is_directory() || name[0] == '.' || name == "build") continue;
+    EXPECT_TRUE(fs::exists(entry.path() / "README.md")) << name;
+  }
+}
+
+TEST(Repo, ScriptsHaveTheirRunBit) {
+  for (const char* name : {"scripts/setup.sh", "scripts/test.sh", "scripts/demo.sh", ".ci/run"}) {
+    ASSERT_TRUE(fs::exists(kSource / name)) << name;
+    EXPECT_NE(fs::status(kSource / name).permissions() & fs::perms::owner_exec, fs::perms::none) << name;
+  }
+}
+
+TEST(Repo, ConfigurationPageHasEveryKey) {
+  const std::string page = text_of(kSource / "docs/config.md");
+  std::vector<std::string> keys;
+  for (const auto& key : podlane::dp::kPoolKeys) keys.emplace_back(key.name);
+  for (const auto& key : podlane::dp::kOtherKeys) keys.emplace_back(key);
+  for (const std::string& key : keys) EXPECT_NE(page.find("\n| `" + key + "` |"), std::string::npos) << key;
+}
+
+TEST(Repo, ConfigurationPageExamplesAreRead) {
+  const std::string page = text_of(kSource / "docs/config.md");
+  int examples = 0;
+  for (std::size_t at = 0; (at = page.find("```json\n", at)) != std::string::npos; ++examples) {
+    at += 8;
+    const auto config = podlane::dp::parse_config(page.substr(at, page.find("```", at) - at));
+    EXPECT_TRUE(config.has_value()) << (config ? std::string() : config.error().message());
+  }
+  EXPECT_GT(examples, 0);
+}
+
+}  // namespace
