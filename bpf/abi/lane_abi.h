@@ -46,7 +46,8 @@ struct veth_entry {
 
 struct nic_mac {
   __u8 mac[6];
-  __u8 pad[2];
+  __u8 answer_by_redirect; /* 1: XDP_TX does not leave this device, a redirect to itself does. See steering.cpp. */
+  __u8 pad;
 };
 
 enum lane_counter {

@@ -17,6 +17,7 @@
 #include "bpf/loader/programs.hpp"
 #include "bpf/loader/xdp_link.hpp"
 #include "lib/net/netns.hpp"
+#include "lib/net/rtnetlink.hpp"
 
 namespace podlane::bpf {
 
@@ -52,7 +53,7 @@ Result<void> ready_directory(const std::string& directory) {
   return {};
 }
 
-Result<nic_mac> read_mac(IfIndex nic) {
+Result<nic_mac> read_nic(IfIndex nic) {
   ifreq request{};
   if (::if_indextoname(static_cast<unsigned>(nic.value), request.ifr_name) == nullptr) {
     return fail_errno("find NIC", "ifindex " + std::to_string(nic.value));
@@ -65,6 +66,11 @@ Result<nic_mac> read_mac(IfIndex nic) {
   }
   nic_mac mac{};
   std::memcpy(mac.mac, request.ifr_hwaddr.sa_data, sizeof(mac.mac));
+  // XDP_TX on a veth wakes the peer only when that has a program; a redirect wakes it also when it has GRO alone
+  // (drivers/net/veth.c, veth_xdp_flush against veth_ndo_xdp_xmit; seen on 6.18). Elsewhere XDP_TX is the surer way.
+  PODLANE_TRY_ASSIGN(auto netlink, net::RtNetlink::open());
+  PODLANE_TRY_ASSIGN(const net::Link link, netlink.link_by_index(nic));
+  mac.answer_by_redirect = link.kind == "veth" ? 1 : 0;
   return mac;
 }
 
@@ -120,7 +126,7 @@ Result<Steering> Steering::open(const std::string& bpffs_dir) {
 
 Result<NicAttachment> Steering::attach_nic(IfIndex nic) {
   // First what the program looks up, then the program.
-  PODLANE_TRY_ASSIGN(const nic_mac mac, read_mac(nic));
+  PODLANE_TRY_ASSIGN(const nic_mac mac, read_nic(nic));
   const __u32 key = static_cast<__u32>(nic.value);
   if (::bpf_map_update_elem(impl_->fd(MapId::kNicMacs), &key, &mac, BPF_ANY) != 0) return fail_errno("set NIC's MAC");
   const std::vector<nic_counters> zero(impl_->cpus);

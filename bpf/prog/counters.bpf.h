@@ -4,10 +4,14 @@
 
 #include "bpf/prog/maps.bpf.h"
 
+/* `which` must be a constant at each call: an offset that depends on a verdict is pointer arithmetic, which the verifier
+ * refuses without CAP_PERFMON. The barrier keeps the compiler from merging two calls into that. */
 static __always_inline void count_lane(__u32 slot, enum lane_counter which) {
   struct lane_counters *counters = bpf_map_lookup_elem(&lane_counters, &slot);
 
-  if (counters) counters->value[which]++;
+  if (!counters) return;
+  counters->value[which]++;
+  asm volatile("" ::: "memory");
 }
 
 static __always_inline void count_nic(__u32 ifindex, int malformed) {
@@ -18,6 +22,14 @@ static __always_inline void count_nic(__u32 ifindex, int malformed) {
     counters->malformed++;
   else
     counters->passed++;
+}
+
+/* After bpf_redirect_map(&xsks, slot, XDP_DROP): the fallback verdict means that the slot is empty. */
+static __always_inline void count_to_socket(__u32 slot, int verdict) {
+  if (verdict == XDP_REDIRECT)
+    count_lane(slot, LANE_RX_FRAMES);
+  else
+    count_lane(slot, LANE_RX_NO_SOCKET);
 }
 
 #endif

@@ -42,18 +42,22 @@ static __always_inline int to_lane(struct xdp_md *ctx, const struct lane_entry *
     return XDP_DROP;
   }
   verdict = bpf_redirect_map(&xsks, slot, XDP_DROP);
-  count_lane(slot, verdict == XDP_REDIRECT ? LANE_RX_FRAMES : LANE_RX_NO_SOCKET);
+  count_to_socket(slot, verdict);
   return verdict;
 }
 
+static __always_inline int answer(const struct xdp_md *ctx, const struct nic_mac *nic) {
+  return nic->answer_by_redirect ? bpf_redirect(ctx->ingress_ifindex, 0) : XDP_TX;
+}
+
 static __always_inline int steer_arp(struct xdp_md *ctx, struct ethhdr *eth, struct cursor *cursor) {
-  struct arp_ipv4 *arp = CURSOR_TAKE(cursor, struct arp_ipv4);
+  struct arp_ipv4 *arp;
   __u32 ifindex = ctx->ingress_ifindex;
   const struct lane_entry *lane;
   const struct nic_mac *nic;
   struct lane_key key;
 
-  if (!arp) return pass_malformed(ctx);
+  if (!CURSOR_TAKE(cursor, arp)) return pass_malformed(ctx);
   if (!arp_is_ipv4(arp) || arp->operation_be != bpf_htons(ARP_REQUEST)) return pass(ctx);
   /* An announcement asks for its own sender. It is no question, be it ours come back or somebody else's claim. */
   if (load_be32(arp->sender_ip) == load_be32(arp->target_ip) || is_group_mac(arp->sender_mac)) return pass(ctx);
@@ -63,7 +67,7 @@ static __always_inline int steer_arp(struct xdp_md *ctx, struct ethhdr *eth, str
   if (!lane || !nic || same_mac(arp->sender_mac, nic->mac)) return pass(ctx);
   arp_answer(eth, arp, nic->mac);
   count_lane(lane->slot, LANE_ARP_ANSWERED);
-  return XDP_TX;
+  return answer(ctx, nic);
 }
 
 /* Checks of RFC 4861, 7.1.1, but for the checksum: Ethernet has guarded the bytes, and an answer to a damaged question
@@ -95,23 +99,23 @@ static __always_inline int steer_solicitation(struct xdp_md *ctx, const struct e
   if (start + ND_FRAME_BYTES > (void *)(long)ctx->data_end) return XDP_DROP; /* Cannot be: it is that long now. */
   nd_answer(start, nic->mac, duplicate_check);
   count_lane(slot, LANE_NS_ANSWERED);
-  return XDP_TX;
+  return answer(ctx, nic);
 }
 
 static __always_inline int steer_ipv6(struct xdp_md *ctx, const struct ethhdr *eth, struct cursor *cursor) {
-  const struct ipv6hdr *ip = CURSOR_TAKE(cursor, struct ipv6hdr);
+  const struct ipv6hdr *ip;
   const struct lane_entry *lane;
   struct lane_key key;
 
-  if (!ip) return pass_malformed(ctx);
+  if (!CURSOR_TAKE(cursor, ip)) return pass_malformed(ctx);
   if (ip->nexthdr == IPPROTO_ICMPV6) {
     const __u8 *type = cursor->at;
 
     if ((void *)(type + 1) > cursor->end) return pass_malformed(ctx);
     if (*type == ND_SOLICIT) {
-      const struct nd_message *nd = CURSOR_TAKE(cursor, struct nd_message);
+      const struct nd_message *nd;
 
-      return nd ? steer_solicitation(ctx, eth, ip, nd) : pass_malformed(ctx);
+      return CURSOR_TAKE(cursor, nd) ? steer_solicitation(ctx, eth, ip, nd) : pass_malformed(ctx);
     }
     if (*type == ND_ADVERT) return pass(ctx);
   }
@@ -121,11 +125,11 @@ static __always_inline int steer_ipv6(struct xdp_md *ctx, const struct ethhdr *e
 }
 
 static __always_inline int steer_ipv4(struct xdp_md *ctx, struct cursor *cursor) {
-  const struct iphdr *ip = CURSOR_TAKE(cursor, struct iphdr);
+  const struct iphdr *ip;
   const struct lane_entry *lane;
   struct lane_key key;
 
-  if (!ip) return pass_malformed(ctx);
+  if (!CURSOR_TAKE(cursor, ip)) return pass_malformed(ctx);
   /* The destination stands at the same place in every fragment and behind no option: nothing more is read. */
   key_of_ipv4(&key, ctx->ingress_ifindex, ip->daddr);
   lane = bpf_map_lookup_elem(&lane_by_addr, &key);
@@ -135,9 +139,9 @@ static __always_inline int steer_ipv4(struct xdp_md *ctx, struct cursor *cursor)
 SEC("xdp.frags")
 int lane_steer(struct xdp_md *ctx) {
   struct cursor cursor = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
-  struct ethhdr *eth = CURSOR_TAKE(&cursor, struct ethhdr);
+  struct ethhdr *eth;
 
-  if (!eth) return pass_malformed(ctx);
+  if (!CURSOR_TAKE(&cursor, eth)) return pass_malformed(ctx);
   switch (eth->h_proto) {
     case bpf_htons(ETH_P_IP):
       return steer_ipv4(ctx, &cursor);

@@ -18,12 +18,15 @@ struct cursor {
   void *end;
 };
 
-/* The next `size` bytes, or NULL when the packet ends before. */
-#define CURSOR_TAKE(cursor, type)                         \
-  ({                                                      \
-    type *taken_ = (cursor)->at;                          \
-    (void *)(taken_ + 1) > (cursor)->end ? (type *)0      \
-                                         : ((cursor)->at = taken_ + 1, taken_); \
+/* Points `header` at the next bytes and goes past them; false, and nothing moved, when the packet ends before. The bounds
+ * are the only thing compared: without CAP_PERFMON the verifier lets nobody compare a packet pointer with NULL. */
+#define CURSOR_TAKE(cursor, header)                                 \
+  ({                                                                \
+    int whole_;                                                     \
+    (header) = (cursor)->at;                                        \
+    whole_ = (void *)((header) + 1) <= (cursor)->end;               \
+    if (whole_) (cursor)->at = (void *)((header) + 1);              \
+    whole_;                                                         \
   })
 
 /* RFC 826 for Ethernet and IPv4. */

@@ -40,19 +40,19 @@ static __always_inline int send_on(struct ethhdr *eth, const struct veth_entry *
 }
 
 static __always_inline int check_arp(struct ethhdr *eth, struct cursor *cursor, const struct veth_entry *veth) {
-  const struct arp_ipv4 *arp = CURSOR_TAKE(cursor, struct arp_ipv4);
+  const struct arp_ipv4 *arp;
   struct lane_key key;
 
-  if (!arp || !arp_is_ipv4(arp) || !same_mac(arp->sender_mac, veth->nic_mac)) return drop(veth, LANE_TX_BAD_SOURCE);
+  if (!CURSOR_TAKE(cursor, arp) || !arp_is_ipv4(arp) || !same_mac(arp->sender_mac, veth->nic_mac)) return drop(veth, LANE_TX_BAD_SOURCE);
   key_of_ipv4(&key, veth->nic_ifindex, load_be32(arp->sender_ip));
   return owns(veth, &key) ? send_on(eth, veth, 0) : drop(veth, LANE_TX_BAD_SOURCE);
 }
 
 static __always_inline int check_ipv4(struct ethhdr *eth, struct cursor *cursor, const struct veth_entry *veth) {
-  const struct iphdr *ip = CURSOR_TAKE(cursor, struct iphdr);
+  const struct iphdr *ip;
   struct lane_key key;
 
-  if (!ip || ip->version != 4 || ip->ihl < 5) return drop(veth, LANE_TX_BAD_SOURCE);
+  if (!CURSOR_TAKE(cursor, ip) || ip->version != 4 || ip->ihl < 5) return drop(veth, LANE_TX_BAD_SOURCE);
   key_of_ipv4(&key, veth->nic_ifindex, ip->saddr);
   if (!owns(veth, &key)) return drop(veth, LANE_TX_BAD_SOURCE);
   key_of_ipv4(&key, veth->nic_ifindex, ip->daddr);
@@ -87,10 +87,10 @@ static __always_inline int speaks_for_others(const struct cursor *start, __u8 ne
 }
 
 static __always_inline int check_ipv6(struct ethhdr *eth, struct cursor *cursor, const struct veth_entry *veth) {
-  const struct ipv6hdr *ip = CURSOR_TAKE(cursor, struct ipv6hdr);
+  const struct ipv6hdr *ip;
   struct lane_key key;
 
-  if (!ip || ip->version != 6) return drop(veth, LANE_TX_BAD_SOURCE);
+  if (!CURSOR_TAKE(cursor, ip) || ip->version != 6) return drop(veth, LANE_TX_BAD_SOURCE);
   key_of_ipv6(&key, veth->nic_ifindex, ip->saddr.in6_u.u6_addr32);
   if (!owns(veth, &key) || speaks_for_others(cursor, ip->nexthdr, veth)) return drop(veth, LANE_TX_BAD_SOURCE);
   key_of_ipv6(&key, veth->nic_ifindex, ip->daddr.in6_u.u6_addr32);
@@ -114,8 +114,7 @@ int veth_host(struct __sk_buff *skb) {
     bpf_skb_pull_data(skb, HEADER_BYTES);
   cursor.at = (void *)(long)skb->data;
   cursor.end = (void *)(long)skb->data_end;
-  eth = CURSOR_TAKE(&cursor, struct ethhdr);
-  if (!eth) return drop(veth, LANE_TX_BAD_SOURCE);
+  if (!CURSOR_TAKE(&cursor, eth)) return drop(veth, LANE_TX_BAD_SOURCE);
   switch (eth->h_proto) {
     case bpf_htons(ETH_P_IP):
       return check_ipv4(eth, &cursor, veth);

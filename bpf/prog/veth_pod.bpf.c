@@ -12,6 +12,6 @@ SEC("xdp.frags")
 int veth_pod(struct xdp_md *ctx __attribute__((unused))) {
   int verdict = bpf_redirect_map(&xsks, slot, XDP_DROP);
 
-  count_lane(slot, verdict == XDP_REDIRECT ? LANE_RX_FRAMES : LANE_RX_NO_SOCKET);
+  count_to_socket(slot, verdict);
   return verdict;
 }

@@ -261,13 +261,14 @@ void NeighborThread::look_after(const NeighborKey& key, Watch& watch) {
   watch.pause = std::min(watch.pause * 2, kLongestPause);
 }
 
-// IPv4: some hosts answer only who is in their subnet. IPv6: any address of the NIC will do, it has a link-local one
-// nearly always (RFC 4861, 7.2.2).
+// IPv4: some hosts answer only who is in their subnet. IPv6: for a managed entry the kernel asks under the NIC's
+// link-local address and under no other (net/ipv6/ndisc.c, ndisc_send_ns); nearly every NIC has one.
 bool NeighborThread::kernel_can_ask(const NeighborKey& key) {
   const auto addresses = netlink_.addresses(key.nic);
   return addresses && std::ranges::any_of(*addresses, [&](const net::Address& held) {
            if (held.prefix.family() != key.ip.family) return false;
-           return key.ip.family == net::Family::kIpv6 || held.prefix.contains(key.ip);
+           if (key.ip.family == net::Family::kIpv4) return held.prefix.contains(key.ip);
+           return held.prefix.address.bytes[0] == 0xfe && (held.prefix.address.bytes[1] & 0xc0) == 0x80;
          });
 }
 

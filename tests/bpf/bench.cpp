@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -57,6 +58,13 @@ IfIndex Bench::device(const std::string& name) const {
   const unsigned index = ::if_nametoindex(name.c_str());
   if (index == 0) give_up(name);
   return IfIndex(static_cast<int>(index));
+}
+
+void Bench::answer_by_redirect(bool on) const {
+  const UniqueFd macs(::bpf_obj_get((bpffs_ + "/nic_macs").c_str()));
+  ::nic_mac entry{.mac = {}, .answer_by_redirect = static_cast<__u8>(on), .pad = 0};
+  std::copy(nic_mac_.begin(), nic_mac_.end(), entry.mac);
+  if (::bpf_map_update_elem(macs.get(), &nic_.value, &entry, BPF_EXIST) != 0) give_up("nic_macs");
 }
 
 std::optional<Outcome> Bench::run_xdp(int program, const Bytes& packet, std::uint32_t rx_queue) const {

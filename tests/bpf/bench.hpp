@@ -37,6 +37,7 @@ class Bench {
   IfIndex nic() const { return nic_; }
   const Mac& nic_mac() const { return nic_mac_; }
   IfIndex device(const std::string& name) const;
+  void answer_by_redirect(bool on) const;  // Rewrites what the loader found out about the NIC.
 
   // Empty: the kernel refuses to run the program on such a packet.
   std::optional<Outcome> run_xdp(int program, const Bytes& packet, std::uint32_t rx_queue) const;

@@ -172,9 +172,15 @@ std::vector<Case> cases(const Mac& nic) {
   };
 }
 
-TEST_F(LaneSteer, GivesTheVerdictOfTheTable) {
-  for (const Case& row : cases(bench_->nic_mac())) {
+class LaneSteerAnswers : public LaneSteer, public ::testing::WithParamInterface<bool> {};
+
+// On a veth the answers leave by a redirect, on every other device by XDP_TX; the rest is the same.
+TEST_P(LaneSteerAnswers, GivesTheVerdictOfTheTable) {
+  bench_->answer_by_redirect(GetParam());
+  std::vector<Case> rows = cases(bench_->nic_mac());
+  for (Case& row : rows) {
     SCOPED_TRACE(row.name);
+    if (GetParam() && row.verdict == XDP_TX) row.verdict = XDP_REDIRECT;
     const Counts before = counts();
     const auto outcome = bench_->run_xdp(program_->get(), row.packet, row.rx_queue);
     ASSERT_TRUE(outcome) << "the kernel refused the run: " << errno;
@@ -193,8 +199,13 @@ TEST_F(LaneSteer, GivesTheVerdictOfTheTable) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Each, LaneSteerAnswers, ::testing::Bool(), [](const auto& named) {
+  return named.param ? "ByRedirect" : "ByTx";
+});
+
 // Cut at every length: what lacks a header it needs is passed untouched and counted, the rest behaves as when whole.
 TEST_F(LaneSteer, PassesWhatIsCutShort) {
+  bench_->answer_by_redirect(false);
   const Addresses a;
   const Mac nic = bench_->nic_mac();
   struct Row {
