@@ -28,11 +28,16 @@ RawXsk::RawXsk() : socket_(::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0)) {
 }
 
 RawXsk::~RawXsk() {
-  for (const Ring* ring : {&rx_, &tx_, &fill_, &completion_}) {
+  close();
+  if (memory_ != nullptr) ::munmap(memory_, kFrames * kFrameBytes);
+}
+
+void RawXsk::close() {
+  for (Ring* ring : {&rx_, &tx_, &fill_, &completion_}) {
     if (ring->mapping != nullptr) ::munmap(ring->mapping, ring->bytes);
+    *ring = Ring{};
   }
   socket_.reset();
-  if (memory_ != nullptr) ::munmap(memory_, kFrames * kFrameBytes);
 }
 
 void RawXsk::register_memory() {

@@ -28,7 +28,7 @@ class RawXsk {
   std::vector<std::string> receive();                        // What is there now.
   void send(const std::string& frame);                       // Throws when the kernel refuses the kick.
   int fd() const { return socket_.get(); }
-  void close() { socket_.reset(); }
+  void close();  // With its rings: a mapping of them keeps the socket alive like a descriptor.
 
  private:
   struct Ring {
