@@ -86,7 +86,10 @@ CniResult<void> ask_ipam(const Call& call, std::vector<LaneWork>& works, Remains
   journal::AddressRecord record{
       .key = call.key(), .boot_id = remains.attachment->boot_id, .netns_path = call.args.netns, .calls = {}};
   for (const LaneWork& work : works) {
-    if (work.ipam) record.calls.push_back(*work.ipam);
+    if (!work.ipam) continue;
+    // A plugin that is not there took no lease: nothing to write down, nothing to release for ever.
+    if (const auto found = journal::find_ipam_plugin(*work.ipam); !found) return fail(CniCode::kIpam, found.error());
+    record.calls.push_back(*work.ipam);
   }
   if (!record.calls.empty()) {
     // On disk before the first lease is taken: who holds what must be known after a reboot too.

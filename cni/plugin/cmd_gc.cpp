@@ -104,10 +104,7 @@ void forward(const Call& call, std::vector<Error>& problems) {
     config["cni.dev/valid-attachments"] = network.valid;
     config["cni.dev/attachments"] = network.valid;
     const auto answer = journal::call_ipam(network.call, "GC", {.timeout = call.deadline.left(kGcTimeout)});
-    // Plugins from before 1.1.0 have no GC: they say "incompatible version", or "unknown command" (code 4).
-    const bool too_old =
-        !answer && answer.error().cni_code && (*answer.error().cni_code == 1 || *answer.error().cni_code == 4);
-    if (!answer && !too_old) problems.push_back(answer.error().error);
+    if (!answer && !journal::does_not_know_verb(answer.error())) problems.push_back(answer.error().error);
   }
 }
 

@@ -17,8 +17,7 @@ CniResult<std::string> cmd_status(const Call& call) {
   if (call.conf.ipam_type) {
     const auto ipam = journal::call_ipam(own_ipam_call(call), "STATUS",
                                          {.timeout = call.deadline.left(std::chrono::milliseconds(2000))});
-    const bool too_old = !ipam && ipam.error().cni_code && (*ipam.error().cni_code == 1 || *ipam.error().cni_code == 4);
-    if (!ipam && !too_old) return fail(CniCode::kNotAvailable, ipam.error().error);
+    if (!ipam && !journal::does_not_know_verb(ipam.error())) return fail(CniCode::kNotAvailable, ipam.error().error);
   }
   return std::string();
 }

@@ -90,6 +90,7 @@ std::vector<Error> undo(const Call& call, const Remains& remains, const Deadline
   const bool pod_is_clean = removed.has_value();
   note(std::move(removed));
   if (pod_is_clean) note(call.journal.remove(remains.key));
+  if (lock_fd >= 0) note(call.journal.sweep(remains.key));
   return problems;
 }
 

@@ -20,19 +20,6 @@ namespace {
 constexpr std::size_t kMaxOutputBytes = 1 << 20;
 using Deadline = std::chrono::steady_clock::time_point;
 
-Result<std::string> find_plugin(const IpamCall& call) {
-  if (call.plugin.empty() || call.plugin.find('/') != std::string::npos) {
-    return fail(Errc::kInvalid, "ipam.type '" + call.plugin + "' must be the file name of an IPAM plugin");
-  }
-  for (std::size_t at = 0; at <= call.cni_path.size();) {
-    const std::size_t end = std::min(call.cni_path.find(':', at), call.cni_path.size());
-    const std::string candidate = call.cni_path.substr(at, end - at) + "/" + call.plugin;
-    if (end > at && ::access(candidate.c_str(), X_OK) == 0) return candidate;
-    at = end + 1;
-  }
-  return fail(Errc::kNotFound, "IPAM plugin '" + call.plugin + "' is not in CNI_PATH '" + call.cni_path + "'");
-}
-
 std::vector<std::string> environment_of(const IpamCall& call, std::string_view command) {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -159,9 +146,26 @@ std::expected<std::string, IpamFailure> run(const std::string& program, const Ip
 
 }  // namespace
 
+Result<std::string> find_ipam_plugin(const IpamCall& call) {
+  if (call.plugin.empty() || call.plugin.find('/') != std::string::npos) {
+    return fail(Errc::kInvalid, "ipam.type '" + call.plugin + "' must be the file name of an IPAM plugin");
+  }
+  for (std::size_t at = 0; at <= call.cni_path.size();) {
+    const std::size_t end = std::min(call.cni_path.find(':', at), call.cni_path.size());
+    const std::string candidate = call.cni_path.substr(at, end - at) + "/" + call.plugin;
+    if (end > at && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+    at = end + 1;
+  }
+  return fail(Errc::kNotFound, "IPAM plugin '" + call.plugin + "' is not in CNI_PATH '" + call.cni_path + "'");
+}
+
+bool does_not_know_verb(const IpamFailure& failure) {
+  return failure.cni_code && (*failure.cni_code == 1 || *failure.cni_code == 3 || *failure.cni_code == 4);
+}
+
 std::expected<std::string, IpamFailure> call_ipam(const IpamCall& call, std::string_view command,
                                                   const IpamOptions& options) {
-  auto program = find_plugin(call);
+  auto program = find_ipam_plugin(call);
   if (!program) return std::unexpected(IpamFailure{std::move(program).error(), {}});
   auto answer = run(*program, call, command, options);
   if (!answer) {

@@ -27,6 +27,13 @@ struct IpamOptions {
 std::expected<std::string, IpamFailure> call_ipam(const IpamCall& call, std::string_view command,
                                                   const IpamOptions& options);
 
+// The path of the call's plugin, or kNotFound.
+Result<std::string> find_ipam_plugin(const IpamCall& call);
+
+// GC and STATUS came with CNI 1.1.0. Older plugins refuse them as incompatible version (1), for the container id that
+// these verbs do not have (3), or as unknown command or environment (4).
+bool does_not_know_verb(const IpamFailure& failure);
+
 // DEL for each lease of the record. All are tried; the first failure is returned.
 Result<void> release_addresses(const AddressRecord& record, const IpamOptions& options);
 

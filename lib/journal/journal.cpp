@@ -133,6 +133,19 @@ Result<Listing<AddressRecord>> Journal::list_addresses() const {
   return list_records(state_dir_ + "/addresses", decode_address_record);
 }
 
+Result<void> Journal::sweep(const AttachmentKey& key) const {
+  const std::string prefix = "." + file_stem_of(key) + ".json.";
+  for (const std::string& folder : {run_dir_ + "/attachments", run_dir_ + "/pending-del", state_dir_ + "/addresses"}) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(folder.c_str()), ::closedir);
+    if (directory == nullptr && errno == ENOENT) continue;
+    if (directory == nullptr) return fail_errno("open directory", folder);
+    while (const dirent* entry = ::readdir(directory.get())) {
+      if (std::string_view(entry->d_name).starts_with(prefix)) PODLANE_TRY(remove_file(folder + "/" + entry->d_name));
+    }
+  }
+  return {};
+}
+
 Result<void> Journal::write_pending_delete(const AttachmentKey& key) const {
   return write_record(path("pending-del", key), encode(key), Durability::kMemory);
 }

@@ -59,6 +59,9 @@ class Journal {
   Result<void> remove_addresses(const AttachmentKey& key) const;
   Result<Listing<AddressRecord>> list_addresses() const;
 
+  // Removes what a writer that was killed between its temporary file and the rename left. Under the lock only.
+  Result<void> sweep(const AttachmentKey& key) const;
+
   Result<void> write_pending_delete(const AttachmentKey& key) const;
   Result<void> remove_pending_delete(const AttachmentKey& key) const;
   Result<Listing<AttachmentKey>> list_pending_deletes() const;
