@@ -38,6 +38,7 @@ namespace {
 // ADDs that wait for the kubelet's listing hold a worker each, so there are more of them than CPUs.
 constexpr std::size_t kWorkers = 32;
 constexpr std::size_t kWaitingRequests = 1024;
+constexpr auto kJsonPause = std::chrono::milliseconds(20);  // A burst of changes costs one file, not one each.
 
 }  // namespace
 
@@ -204,6 +205,7 @@ void Table::write_lanes_json() {
     const auto written = write_file_atomic(options_.run_dir + "/lanes.json", encode_lanes_json(reports),
                                            Durability::kMemory, 0644);
     if (!written) log_.error("lanes.json is not written", {{"why", written.error().message()}});
+    std::this_thread::sleep_for(kJsonPause);
   }
 }
 

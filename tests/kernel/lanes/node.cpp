@@ -196,7 +196,7 @@ std::string Pod::open_lane(const std::string& directory) {
 
 bool Pod::pinged_by(const ScratchNetns& from, const std::string& address) {
   return eventually(std::chrono::seconds(5), [&] {
-    return run({"/usr/bin/ip", "netns", "exec", from.name(), "ping", "-n", "-q", "-c", "1", "-W", "1", address}).status == 0;
+    return run({"ip", "netns", "exec", from.name(), "ping", "-n", "-q", "-c", "1", "-W", "1", address}).status == 0;
   });
 }
 
