@@ -1,6 +1,7 @@
 // Announcements, probes and multicast groups, seen from the far end of the wire.
 #include <gtest/gtest.h>
 
+#include "deviceplugin/lanes/arp_ndp.hpp"
 #include "tests/kernel/hostside/node.hpp"
 
 namespace podlane::test {
@@ -8,6 +9,36 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+
+TEST(ReadClaim, ReadsWhatIsBuiltAndNothingThatIsCut) {
+  const dp::MacAddress mac{0x02, 0, 0, 0, 0, 0x11};
+  const auto v4 = must(net::parse_ip("10.9.0.5")), v6 = must(net::parse_ip("fd00:9::5"));
+  const auto asker4 = must(net::parse_ip("10.9.0.6")), asker6 = must(net::parse_ip("fd00:9::6"));
+  struct Row {
+    const char* name;
+    dp::Frame frame;
+    net::IpAddress address;
+    bool only_asks;
+    std::size_t needs;
+  };
+  for (const Row& row : {Row{"announced 4", dp::announcement(mac, v4), v4, false, 42},
+                         Row{"announced 6", dp::announcement(mac, v6), v6, false, 78},
+                         Row{"asked 4", dp::arp_request(mac, asker4, v4), asker4, false, 42},
+                         Row{"asked 6", dp::neighbor_solicitation(mac, asker6, v6), asker6, false, 78},
+                         Row{"probe 4", dp::arp_request(mac, std::nullopt, v4), v4, true, 42},
+                         Row{"probe 6", dp::neighbor_solicitation(mac, std::nullopt, v6), v6, true, 78}}) {
+    for (std::size_t length = 0; length <= row.frame.size(); ++length) {
+      SCOPED_TRACE(std::string(row.name) + " of " + std::to_string(length) + " bytes");
+      const std::vector<std::uint8_t> bytes(row.frame.begin(), row.frame.begin() + static_cast<std::ptrdiff_t>(length));
+      const auto claim = dp::read_claim(bytes);
+      ASSERT_EQ(claim.has_value(), length >= row.needs);
+      if (!claim) continue;
+      EXPECT_EQ(claim->address, row.address);
+      EXPECT_EQ(claim->mac, mac);
+      EXPECT_EQ(claim->only_asks, row.only_asks);
+    }
+  }
+}
 
 TEST(Announce, ChangesWhatTheFarEndBelieves) {
   Node node;
