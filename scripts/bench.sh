@@ -86,7 +86,9 @@ bench_config() {
 }
 relay_pod() { # relay_pod NAME POOL MODE: the relay waits stopped between its rounds.
   bare_pod "$1" "$(annotations relay "$2" "$3")" "$2"
-  bare_exec "$1" "$BIN/podlane-relay" --cpu 1 >"$PODLANE_WORK/$1.log" 2>&1 &
+  local bare
+  bare_command "$1"
+  "${bare[@]}" "$BIN/podlane-relay" --cpu 1 >"$PODLANE_WORK/$1.log" 2>&1 &
   echo "$!" >"$PODLANE_WORK/$1.pid"
   defer kill -KILL "$!"
   eventually 10 serving "$1" || die "relay of $1: $(tail -n 2 "$PODLANE_WORK/$1.log")"
@@ -98,7 +100,7 @@ annotations() { jq -nc --arg path "$1" --arg pool "$2" --arg mode "$3" '{"podlan
 bench_ways() {
   bare_pod plain '{}'
   bare_pod naive '{}'
-  inside naive "$BIN/bench_naive_relay" --address 10.8.0.2/24 --to 10.12.0.1:7 --cpu 1 &
+  nsenter --net=/run/netns/naive "$BIN/bench_naive_relay" --address 10.8.0.2/24 --to 10.12.0.1:7 --cpu 1 &
   echo "$!" >"$PODLANE_WORK/naive.pid"
   defer kill -KILL "$!"
   bare_pod left "$(annotations direct left spinning)" left

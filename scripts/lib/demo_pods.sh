@@ -33,10 +33,12 @@ demo_pod_containerd() {
 }
 demo_pod_bare() {
   local name=$1 path=$2 pool=$3 annotations=$4
+  local bare
   bare_pod "$name" "$annotations" "$pool"
+  bare_command "$name"
   case $path in
-    relay) bare_exec "$name" "$BIN/podlane-relay" --cpu 1 >"$PODLANE_WORK/$name.log" 2>&1 & ;;
-    naive) inside "$name" "$BIN/bench_naive_relay" --address 10.8.0.2/24 --to 10.9.0.1:7 --cpu 1 & ;;
+    relay) "${bare[@]}" "$BIN/podlane-relay" --cpu 1 >"$PODLANE_WORK/$name.log" 2>&1 & ;;
+    naive) nsenter --net="/run/netns/$name" "$BIN/bench_naive_relay" --address 10.8.0.2/24 --to 10.9.0.1:7 --cpu 1 & ;;
     *) return 0 ;;
   esac
   echo "$!" >"$PODLANE_WORK/$name.pid"

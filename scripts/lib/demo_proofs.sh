@@ -10,6 +10,10 @@ proof() { # proof CONDITION_STATUS TEXT
   fi
 }
 
+proof_empty() { # proof_empty FOUND TEXT: nothing may have been found.
+  if [[ -z $1 ]]; then proof 0 "$2"; else proof 1 "$2: $1"; fi
+}
+
 proofs_result() {
   if ((proofs_failed == 0)); then note "all proofs hold"; else die "$proofs_failed proof(s) failed"; fi
 }
@@ -53,8 +57,8 @@ proof_traffic_beside_direct() {
   note "proofs"
   proof "$((${capability_bad:-0} > 0))" \
     "CapEff = 0 and uid != 0 for all ${capability_processes:-0} processes of ${capability_pods:-0} pods with lanes (from /proc on the node)"
-  proof "$([[ -z ${frames_bad:-} ]]; echo $?)" \
-    "the kernel counted the round trips on each lane: ${frames_seen:-0} frames redirected to sockets${frames_bad:+; too few:$frames_bad}"
+  proof_empty "${frames_bad:-}" \
+    "the kernel counted the round trips on each lane: ${frames_seen:-0} frames redirected to sockets"
   local name=beside-direct address status=0
   demo_pod "$name" direct queue interrupt
   address=$(demo_lane_address "$name")
@@ -83,14 +87,17 @@ proof_teardown() {
   local left
   eventually 10 no_leftovers || true
   left=$(node_leftovers)
-  proof "$([[ -z $left ]]; echo $?)" "no interface, namespace, rule, route, lane directory, address or lane is left of the pods${left:+: $left}"
-  daemon_stop
+  proof_empty "$left" "no interface, namespace, rule, route, lane directory, address or lane is left of the pods"
+  daemon_without_pools_leftovers >"$PODLANE_WORK/traces"
+  left=$(<"$PODLANE_WORK/traces")
+  proof_empty "$left" "without pools the device plugin leaves no program and no pin on the NICs"
   left=$(pgrep -x -l 'podlane-relay|podlanectl|echo_direct|bench_.*|pause|runc|containerd-shim.*' || true)
-  proof "$([[ -z $left ]]; echo $?)" "no process of the pods is left${left:+: $left}"
+  proof_empty "$left" "no process of the pods is left"
   left=$(cut -d' ' -f5 /proc/self/mountinfo | grep -E '/run/(netns/cni|containerd/)|/run/podlane|/rootfs' || true)
-  proof "$([[ -z $left ]]; echo $?)" "no mount of the pods is left${left:+: $left}"
+  proof_empty "$left" "no mount of the pods is left"
   left=$(node_cgroup_leftovers | xargs -r -I{} find {} -mindepth 1 -type d)
-  proof "$([[ -z $left ]]; echo $?)" "no control group of the pods is left${left:+: $left}"
-  say "  checked: links, namespaces, rules, routes, /run/podlane/lanes, host-local leases, lanes.json, processes, mounts, control groups"
+  proof_empty "$left" "no control group of the pods is left"
+  say "  ($(find /run/podlane/lanes -mindepth 1 -maxdepth 1 2>/dev/null | wc -l) lane directories of devices that the kubelet has free wait for the next pod, or ten minutes)"
+  say "  checked: links, namespaces, rules, routes, XDP programs, BPF pins, /run/podlane/lanes, host-local leases, lanes.json, processes, mounts, control groups"
 }
 no_leftovers() { [[ -z $(node_leftovers) ]]; }

@@ -106,7 +106,7 @@ cni_write_conflist() { # cni_write_conflist DIRECTORY
 cni_call() {
   CNI_COMMAND=$1 CNI_CONTAINERID=bare-$2 CNI_NETNS=/run/netns/$2 CNI_IFNAME=eth0 CNI_PATH=/opt/cni/bin \
     CNI_ARGS="IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=$2;K8S_POD_INFRA_CONTAINER_ID=bare-$2;K8S_POD_UID=uid-$2" \
-    "/opt/cni/bin/$3" <<<"$4"
+    "/opt/cni/bin/$3" <<<"$4" 2>>"$PODLANE_WORK/cni.log"
 }
 cni_conf() { # cni_conf PLUGIN_JSON ANNOTATIONS_JSON PREV_RESULT_JSON
   jq -nc --argjson plugin "$1" --argjson annotations "$2" --argjson prev "$3" --arg name "$conflist_name" \
@@ -143,17 +143,22 @@ bare_pod() {
 # The lane directories by their paths on the host: a bare pod has no mount namespace of its own.
 bare_pod_environment() {
   jq -r '[.. | objects | select(has("mounts"))] | .[0].mounts[]
-    | "PODLANE_LANES_" + (.containerPath | split("/")[-1] | ascii_upcase | gsub("-"; "_")) + "=" + .hostPath' "$1"
+    | "PODLANE_LANES_" + (.mountPath | split("/")[-1] | ascii_upcase | gsub("-"; "_")) + "=" + .hostPath' "$1"
 }
 
-# bare_exec NAME COMMAND…: as a restricted pod's process: no uid 0, no capability, no new privileges.
-bare_exec() {
-  local name=$1
-  shift
+# bare_command NAME: sets the array `bare` to what runs a command as a restricted pod's process: no uid 0, no capability, no
+# new privileges. `"${bare[@]}" COMMAND &` gives the command's own process id, as each of these words execs the next.
+bare_command() {
   local environment=()
-  mapfile -t environment <"$PODLANE_WORK/pods/$name.env"
-  nsenter --net="/run/netns/$name" -- setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all --inh-caps=-all \
-    --no-new-privs env "${environment[@]}" "$@"
+  mapfile -t environment <"$PODLANE_WORK/pods/$1.env"
+  bare=(nsenter --net="/run/netns/$1" -- setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all --inh-caps=-all
+    --no-new-privs env "${environment[@]}")
+}
+bare_exec() { # bare_exec NAME COMMAND…
+  local bare
+  bare_command "$1"
+  shift
+  "${bare[@]}" "$@"
 }
 
 bare_pod_remove() {
@@ -172,6 +177,30 @@ bare_pod_remove() {
 
 bare_lane_address() { ip -n "$1" -j -4 address show dev lane0 | jq -r '.[0].addr_info[0].local'; }
 
+# A device that the kubelet once allocated keeps its directory until another pod gets it or ten minutes are over, because
+# a pod's sandbox may be re-made without a new Allocate. Directories beyond those are left behind.
+lane_directories_left() {
+  local there reserved
+  there=$(find /run/podlane/lanes -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)
+  reserved=$(jq '[.lanes[] | select(.state == "reserved")] | length' /run/podlane/lanes.json 2>/dev/null || echo 0)
+  ((there <= reserved)) || echo "$there lane directories for $reserved reserved lanes"
+}
+
+# Pools taken out of the configuration: what the device plugin then leaves on the node. Nothing printed is good.
+daemon_without_pools_leftovers() {
+  daemon_stop
+  echo '{ "pools": [] }' >"$PODLANE_WORK/podlane.json"
+  daemon_start
+  eventually 5 no_traces || true
+  traces
+  daemon_stop
+}
+no_traces() { [[ -z $(traces) ]]; }
+traces() {
+  ip -o -d link | grep -oE '^[0-9]+: nic[01]@.*xdp' || true
+  find /sys/fs/bpf/podlane -name 'nic-*' 2>/dev/null || true
+}
+
 # ---- What must not be there when all pods are gone. Prints what is; nothing printed is good. ------------------------
 
 node_leftovers() {
@@ -179,7 +208,7 @@ node_leftovers() {
   ip netns list | grep -vw far || true
   ip rule | grep -vE 'lookup (local|main|default)' || true
   ip -4 route show table all | grep -E 'lane[0-9]' || true
-  find /run/podlane/lanes -mindepth 1 2>/dev/null || true
+  lane_directories_left
   find /var/lib/cni/networks -mindepth 2 -type f ! -name 'last_reserved_ip*' ! -name lock 2>/dev/null || true
   if [[ -e /run/podlane/lanes.json ]]; then
     jq -r '.. | objects | select(.pod? // "" != "") | "lane of pod " + .pod' /run/podlane/lanes.json
