@@ -243,7 +243,9 @@ RunningRelay::RunningRelay(LaneRig& rig, xsk::WaitMode mode) : port_(rig.open_po
 }
 
 void RunningRelay::end() {
-  if (port_->fate() == Fate::kAlive) [[maybe_unused]] const auto ignored = port_->set_carrier(false);
+  if (port_->fate() == Fate::kAlive) {
+    [[maybe_unused]] const auto ignored = port_->set_carrier(false);
+  }
   worker_->stop();
   worker_->join();
   stop_ = true;

@@ -41,7 +41,9 @@ TEST(NextHops, ChoosesByDestination) {
     const Hop hop = hops->find(key(row.destination), std::string(row.destination).find(':') == std::string::npos);
     EXPECT_EQ(hop.state, row.state) << row.destination;
     EXPECT_EQ(hop.mac, row.mac) << row.destination;
-    if (hop.state == HopState::kAsk) EXPECT_EQ(to_string(hop.next_hop), row.destination);
+    if (hop.state == HopState::kAsk) {
+      EXPECT_EQ(to_string(hop.next_hop), row.destination);
+    }
   }
 }
 

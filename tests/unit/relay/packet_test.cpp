@@ -37,7 +37,9 @@ TEST(ParseIp, FindsEachFault) {
   for (const Row& row : rows) {
     IpView view;
     EXPECT_EQ(parse_ip_packet(row.packet, view), row.fault) << row.name;
-    if (row.fault == IpFault::kNone) EXPECT_LE(view.total_bytes, row.packet.size()) << row.name;
+    if (row.fault == IpFault::kNone) {
+      EXPECT_LE(view.total_bytes, row.packet.size()) << row.name;
+    }
   }
 }
 

@@ -30,7 +30,9 @@ TEST(SpscQueue, LosesNothingBetweenTwoThreads) {
   });
   for (std::uint64_t expected = 0; expected < kCount;) {
     std::uint64_t value = 0;
-    if (queue.pop(value)) ASSERT_EQ(value, expected++);
+    if (queue.pop(value)) {
+      ASSERT_EQ(value, expected++);
+    }
     else std::this_thread::yield();
   }
   producer.join();
