@@ -24,6 +24,14 @@ std::vector<std::string> devices_of(const std::vector<ChosenLane>& chosen) {
   return devices;
 }
 
+// The path under which this process sees the namespace, or nothing. Without mount propagation into our container a live
+// namespace looks like the plain file that an unmounted one leaves behind, and its lane would be taken for an orphan's.
+std::string visible_netns_path(const std::string& path, std::uint64_t cookie) {
+  const auto netns = net::open_netns(path);
+  const auto seen = netns ? net::netns_cookie(netns->get()) : Result<std::uint64_t>(0);
+  return seen && *seen == cookie ? path : std::string();
+}
+
 }  // namespace
 
 Result<std::vector<lane::LanePlan>> Table::attach(const lane::AttachRequest& request, int netns_fd) {
@@ -179,6 +187,11 @@ Result<void> Table::attach_check_addresses(const std::vector<ChosenLane>& chosen
 
 Result<void> Table::attach_bind(const lane::AttachRequest& request, const std::vector<ChosenLane>& chosen,
                                 std::uint64_t netns_cookie) {
+  const std::string netns_path = visible_netns_path(request.netns_path, netns_cookie);
+  if (netns_path.empty()) {
+    log_.warn("the pod's network namespace is not seen here: mount its directory with HostToContainer propagation",
+              {{"netns", request.netns_path}});
+  }
   return in_state([&](LaneStore& store) -> Result<void> {
     for (const ChosenLane& wanted : chosen) {
       Lane& lane = *store.find(wanted.device);
@@ -187,7 +200,7 @@ Result<void> Table::attach_bind(const lane::AttachRequest& request, const std::v
       record.owner = {.attachment = request.attachment,
                       .pod = request.pod,
                       .container = wanted.container,
-                      .netns_path = request.netns_path,
+                      .netns_path = netns_path,
                       .netns_cookie = netns_cookie,
                       .path = wanted.path,
                       .mode = wanted.mode,

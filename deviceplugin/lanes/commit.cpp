@@ -80,7 +80,9 @@ Result<void> Table::commit_take_addresses(const lane::LaneMade& made) {
   for (std::size_t round = 0; round <= made.addresses.size(); ++round) {
     const std::optional<LaneRecord> other = holder();
     if (!other) break;
-    if (round == made.addresses.size() || net::netns_state(other->owner.netns_path) == net::NetNsState::kAlive) {
+    const std::string& path = other->owner.netns_path;
+    const bool is_dead = !path.empty() && net::netns_state(path) == net::NetNsState::kGone;
+    if (round == made.addresses.size() || !is_dead) {
       return fail(Errc::kDenied, "an address of lane " + made.device + " is taken by lane " + other->device + " of pod " +
                                      other->owner.pod.name_space + "/" + other->owner.pod.name);
     }

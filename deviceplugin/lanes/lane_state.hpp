@@ -28,7 +28,7 @@ struct LaneOwner {
   lane::Attachment attachment;
   lane::PodName pod;
   std::string container;  // The one that holds the device.
-  std::string netns_path;
+  std::string netns_path;  // Empty: not seen from our mount namespace; only the kubelet knows when the pod is gone.
   std::uint64_t netns_cookie = 0;
   std::optional<lane::Path> path;  // Empty for tun lanes.
   lane::Mode mode = lane::Mode::kInterrupt;

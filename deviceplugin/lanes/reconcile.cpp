@@ -57,11 +57,12 @@ void Table::reconcile() {
 }
 
 bool Table::is_pod_gone(const LaneRecord& record, bool listed) {
-  switch (net::netns_state(record.owner.netns_path)) {
+  const std::string& path = record.owner.netns_path;
+  switch (path.empty() ? net::NetNsState::kUnknown : net::netns_state(path)) {
     case net::NetNsState::kGone: return true;
     case net::NetNsState::kAlive: {
       // Another namespace at the same path is another sandbox.
-      const auto netns = net::open_netns(record.owner.netns_path);
+      const auto netns = net::open_netns(path);
       const auto cookie = netns ? net::netns_cookie(netns->get()) : Result<std::uint64_t>(record.owner.netns_cookie);
       return cookie && *cookie != record.owner.netns_cookie;
     }

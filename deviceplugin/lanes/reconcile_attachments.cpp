@@ -45,25 +45,26 @@ void Table::reconcile_attachments(const std::vector<PodDevices>& listing) {
   }
 
   std::map<journal::AttachmentKey, std::string> gone;  // Why.
+  // What reconcile_bound() left bound has a living pod, however its namespace looks from here.
+  const auto is_bound = [&](const journal::AttachmentKey& key) {
+    return in_state([&](LaneStore& store) { return !store.of_attachment(attachment_of(key)).empty(); });
+  };
   const auto records = attachments_.list();
   for (const auto& record : records ? records->records : std::vector<journal::AttachmentRecord>()) {
+    if (is_bound(record.key)) continue;
     const net::NetNsState state = net::netns_state(record.netns_path);
     if (state == net::NetNsState::kGone) gone.emplace(record.key, "its network namespace is gone");
     if (state != net::NetNsState::kUnknown || !record.with_daemon) continue;
     const bool is_listed = std::any_of(listing.begin(), listing.end(), [&](const PodDevices& entry) {
       return entry.name_space == record.pod_namespace && entry.pod == record.pod_name;
     });
-    // Its lanes were taken back after the grace of reconcile_bound.
-    const bool is_bound = in_state([&](LaneStore& store) {
-      return !store.of_attachment(attachment_of(record.key)).empty();
-    });
-    if (!is_listed && !is_bound && record.state == journal::RecordState::kMade) {
+    if (!is_listed && record.state == journal::RecordState::kMade) {
       gone.emplace(record.key, "its pod is no longer listed");
     }
   }
   const auto addresses = attachments_.list_addresses();
   for (const auto& record : addresses ? addresses->records : std::vector<journal::AddressRecord>()) {
-    if (net::netns_state(record.netns_path) == net::NetNsState::kGone) {
+    if (!is_bound(record.key) && net::netns_state(record.netns_path) == net::NetNsState::kGone) {
       gone.emplace(record.key, "its network namespace is gone");
     }
   }
