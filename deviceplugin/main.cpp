@@ -84,9 +84,9 @@ int run(const DaemonOptions& options, const Config& config, const HttpAddress& h
     return failed(log, "cannot start", lock.error(), lock.error().code() == Errc::kBusy ? kExitLocked : kExitFailed);
   }
   if (config.pools.empty()) log.info("no pools are configured: nothing to offer", {{"config", options.config}});
-  auto table = LaneTable::start(
-      config, {.run_dir = options.run_dir, .state_dir = options.state_dir, .bpffs_dir = options.bpffs},
-      make_pod_resources_query(options.kubelet_dir), log);
+  auto table =
+      LaneTable::start(config, {.run_dir = options.run_dir, .state_dir = options.state_dir, .bpffs_dir = options.bpffs},
+                       make_pod_resources_query(options.kubelet_dir), log);
   if (!table) return failed(log, "cannot start the lane table", table.error());
   auto link = KubeletLink::start(pool_names(config), **table, {.kubelet_dir = options.kubelet_dir}, log);
   if (!link) return failed(log, "cannot watch the kubelet", link.error());
@@ -136,4 +136,6 @@ int main_inner(int argc, char** argv) {
 
 }  // namespace podlane::dp
 
-int main(int argc, char** argv) { return podlane::dp::main_inner(argc, argv); }
+int main(int argc, char** argv) {
+  return podlane::dp::main_inner(argc, argv);
+}

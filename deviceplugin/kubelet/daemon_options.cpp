@@ -6,8 +6,9 @@ namespace podlane::dp {
 
 std::variant<DaemonOptions, int> parse_command_line(int argc, char** argv) {
   DaemonOptions options;
-  CLI::App app("podlane's device plugin: offers the pools of its configuration to the kubelet, builds lanes and hands "
-               "them over to pods.\n");
+  CLI::App app(
+      "podlane's device plugin: offers the pools of its configuration to the kubelet, builds lanes and hands "
+      "them over to pods.\n");
   app.set_version_flag("--version", "podlane-deviceplugin " PODLANE_VERSION);
   app.add_option("--config", options.config, "Pools, as JSON (docs/config.md)")->required();
   app.add_flag("--check-config", options.check_config, "Check the configuration, say what is wrong, and exit");
@@ -19,9 +20,10 @@ std::variant<DaemonOptions, int> parse_command_line(int argc, char** argv) {
                  "Where /healthz, /readyz and /metrics are served: ADDRESS:PORT, unix:/PATH or off")
       ->capture_default_str();
   app.add_option("--log-level", options.log_level, "debug, info, warn or error")->capture_default_str();
-  app.footer("Logs are JSON lines on standard error. Exit codes: 0 stopped by a signal, or the configuration is right;\n"
-             "1 could not start or go on; 2 wrong command line; 3 wrong configuration; 4 another device plugin runs on\n"
-             "the same run directory.");
+  app.footer(
+      "Logs are JSON lines on standard error. Exit codes: 0 stopped by a signal, or the configuration is right;\n"
+      "1 could not start or go on; 2 wrong command line; 3 wrong configuration; 4 another device plugin runs on\n"
+      "the same run directory.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

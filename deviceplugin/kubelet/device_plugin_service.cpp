@@ -57,8 +57,8 @@ grpc::ServerUnaryReactor* DevicePluginService::GetDevicePluginOptions(grpc::Call
   return reactor;
 }
 
-grpc::ServerWriteReactor<v1beta1::ListAndWatchResponse>* DevicePluginService::ListAndWatch(
-    grpc::CallbackServerContext*, const v1beta1::Empty*) {
+grpc::ServerWriteReactor<v1beta1::ListAndWatchResponse>* DevicePluginService::ListAndWatch(grpc::CallbackServerContext*,
+                                                                                           const v1beta1::Empty*) {
   auto stream = std::make_shared<ListStream>(*this);
   bool ending = false;
   {

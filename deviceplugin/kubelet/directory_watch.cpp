@@ -20,9 +20,9 @@ bool DirectoryWatch::refresh() {
   }
   if (watch_ >= 0 && info.st_dev == device_ && info.st_ino == inode_) return true;
   drop();
-  watch_ = ::inotify_add_watch(inotify_.get(), directory_.c_str(),
-                               IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF |
-                                   IN_ONLYDIR);
+  watch_ = ::inotify_add_watch(
+      inotify_.get(), directory_.c_str(),
+      IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
   device_ = info.st_dev;
   inode_ = info.st_ino;
   // Without a watch (fs.inotify.max_user_watches reached) the caller's periodic look still finds everything.

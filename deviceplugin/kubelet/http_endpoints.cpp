@@ -100,8 +100,8 @@ class Endpoints final : public HttpEndpoints {
 
 Result<HttpAddress> parse_http_address(const std::string& text) {
   const auto wrong = [&] {
-    return fail(Errc::kInvalid, "--http '" + text +
-                                    "' is not off, ADDRESS:PORT (port 0 to 65535; IPv6 in brackets) or unix:/PATH");
+    return fail(Errc::kInvalid,
+                "--http '" + text + "' is not off, ADDRESS:PORT (port 0 to 65535; IPv6 in brackets) or unix:/PATH");
   };
   if (text == "off") return HttpAddress{};
   if (text.starts_with("unix:")) {

@@ -1,17 +1,18 @@
-// How it works. One thread looks at the kubelet's directory, woken by inotify, by a stream's end, or by time, and brings
-// every pool one step on:
+// How it works. One thread looks at the kubelet's directory, woken by inotify, by a stream's end, or by time, and
+// brings every pool one step on:
 //
 //   no directory     -> nothing served; look again soon. The kubelet makes the directory, not we.
 //   not serving      -> serve: our socket is not in the directory, or is not the one that we made. A starting kubelet
 //                       removes every socket there (kubernetes.md 2.2).
 //   no kubelet.sock  -> kubelet away: wait for the file.
-//   not registered   -> Register, since kubelet.sock is another file than the one we registered at, or since the kubelet
+//   not registered   -> Register, since kubelet.sock is another file than the one we registered at, or since the
+//   kubelet
 //                       has let go of our stream. A failed attempt is repeated with back-off, which ends at once when
 //                       kubelet.sock is made anew.
 //   registered       -> nothing, while the stream lives.
 //
-// All Register calls come from this thread, so two never race; a second one for a pool that is served well would make the
-// kubelet drop the good stream. Limits: a kubelet that accepts and never opens a stream is asked again each
+// All Register calls come from this thread, so two never race; a second one for a pool that is served well would make
+// the kubelet drop the good stream. Limits: a kubelet that accepts and never opens a stream is asked again each
 // stream_patience only.
 #include "deviceplugin/kubelet/kubelet_link.hpp"
 
@@ -173,10 +174,12 @@ void Link::run() {
 
 void Link::sleep_until(MonotonicTime when) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(when - std::chrono::steady_clock::now()).count();
-  pollfd fds[] = {{.fd = watch_.fd(), .events = POLLIN, .revents = 0}, {.fd = wake_.get(), .events = POLLIN, .revents = 0}};
+  pollfd fds[] = {{.fd = watch_.fd(), .events = POLLIN, .revents = 0},
+                  {.fd = wake_.get(), .events = POLLIN, .revents = 0}};
   if (left <= 0 || ::poll(fds, 2, static_cast<int>(left)) <= 0) return;
   std::uint64_t count = 0;
-  if (fds[1].revents != 0) [[maybe_unused]] const ssize_t ignored = ::read(wake_.get(), &count, sizeof(count));
+  if (fds[1].revents != 0) [[maybe_unused]]
+    const ssize_t ignored = ::read(wake_.get(), &count, sizeof(count));
 }
 
 // One pool, one step on. Returns when to look at it again.
@@ -216,8 +219,8 @@ bool Link::serve(Pool& pool, MonotonicTime now) {
     stop_serving(pool);
   }
   if (now < pool.next_try) return false;
-  auto service = std::make_shared<DevicePluginService>(pool.name, table_, *workers_, pool.counters, log_,
-                                                       [this] { wake(); });
+  auto service =
+      std::make_shared<DevicePluginService>(pool.name, table_, *workers_, pool.counters, log_, [this] { wake(); });
   auto server = PluginServer::start(directory_ + "/" + socket_name(pool.name), service);
   if (!server) {
     failed(pool, server.error());
@@ -240,8 +243,9 @@ void Link::check_stream(Pool& pool, MonotonicTime now) {
   const bool broken = had_one && now - *pool.broken_since >= kStreamSettle;
   const bool never_came = !had_one && now - pool.registered_since >= options_.stream_patience;
   if (!broken && !never_came) return;
-  log_.info(broken ? "the kubelet's stream ended: registering again" : "the kubelet opened no stream: registering again",
-            {{"pool", pool.name}});
+  log_.info(
+      broken ? "the kubelet's stream ended: registering again" : "the kubelet opened no stream: registering again",
+      {{"pool", pool.name}});
   pool.broken_since.reset();
   pool.registered_at.reset();
   pool.accepted = false;
@@ -264,7 +268,8 @@ void Link::register_pool(Pool& pool, const FileIdentity& kubelet) {
   pool.next_try = {};
   pool.last_error.clear();
   pool.accepted = true;
-  log_.info("registered with the kubelet", {{"pool", pool.name}, {"resource", std::string(kResourcePrefix) + pool.name}});
+  log_.info("registered with the kubelet",
+            {{"pool", pool.name}, {"resource", std::string(kResourcePrefix) + pool.name}});
 }
 
 void Link::failed(Pool& pool, const Error& error) {

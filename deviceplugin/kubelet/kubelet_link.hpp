@@ -1,4 +1,5 @@
-// KubeletLink: keeps every pool registered with the kubelet for as long as it lives. See kubelet_link.cpp, "How it works".
+// KubeletLink: keeps every pool registered with the kubelet for as long as it lives. See kubelet_link.cpp, "How it
+// works".
 #pragma once
 
 #include <chrono>
@@ -15,9 +16,9 @@ namespace podlane::dp {
 
 struct KubeletLinkOptions {
   std::string kubelet_dir = "/var/lib/kubelet";
-  std::chrono::milliseconds look_every{5000};      // Periodic look, for what inotify does not tell.
-  std::chrono::milliseconds retry_first{100};      // After a failed registration; doubles …
-  std::chrono::milliseconds retry_longest{5000};   // … up to this.
+  std::chrono::milliseconds look_every{5000};        // Periodic look, for what inotify does not tell.
+  std::chrono::milliseconds retry_first{100};        // After a failed registration; doubles …
+  std::chrono::milliseconds retry_longest{5000};     // … up to this.
   std::chrono::milliseconds stream_patience{10000};  // Registered, but no stream came or it broke: register again.
 };
 

@@ -52,8 +52,12 @@ void ListStream::OnWriteDone(bool ok) {
   Finish(status);
 }
 
-void ListStream::OnCancel() { end(grpc::Status(grpc::StatusCode::CANCELLED, "cancelled by the kubelet")); }
+void ListStream::OnCancel() {
+  end(grpc::Status(grpc::StatusCode::CANCELLED, "cancelled by the kubelet"));
+}
 
-void ListStream::OnDone() { service_.stream_done(this); }
+void ListStream::OnDone() {
+  service_.stream_done(this);
+}
 
 }  // namespace podlane::dp

@@ -46,8 +46,9 @@ Labels lane_labels(const LaneReport& lane) {
 }
 
 void add_pools(const MetricsInput& input, std::vector<MetricFamily>& out) {
-  MetricFamily registered = family("podlane_kubelet_registered",
-                                   "1 while the kubelet has accepted the pool and reads its devices.", MetricType::Gauge);
+  MetricFamily registered =
+      family("podlane_kubelet_registered", "1 while the kubelet has accepted the pool and reads its devices.",
+             MetricType::Gauge);
   for (const PoolStatus& pool : input.pools) add(registered, {{"pool", pool.pool}}, pool.registered ? 1 : 0);
   out.push_back(std::move(registered));
   struct Column {
@@ -142,8 +143,8 @@ void add_table(const TableCounters& table, std::vector<MetricFamily>& out) {
   single("podlane_attaches_total", "Pods attached by the CNI plugin's ADD.", table.attaches_total);
   single("podlane_detaches_total", "Pods detached by DEL or GC.", table.detaches_total);
   single("podlane_reconciled_total", "Leftovers that reconciling removed.", table.reconciled_total);
-  MetricFamily refusals = family("podlane_handover_refusals_total", "Hand-overs refused, by the protocol's code.",
-                                 MetricType::Counter);
+  MetricFamily refusals =
+      family("podlane_handover_refusals_total", "Hand-overs refused, by the protocol's code.", MetricType::Counter);
   for (const auto& [code, count] : table.handover_refusals_total) {
     add(refusals, {{"code", code}}, static_cast<double>(count));
   }

@@ -12,7 +12,11 @@ inline constexpr const char* kHealthy = "Healthy";
 inline constexpr const char* kUnhealthy = "Unhealthy";
 inline constexpr const char* kKubeletSocket = "kubelet.sock";
 
-inline std::string socket_name(const std::string& pool) { return "podlane-" + pool + ".sock"; }
-inline std::string plugin_dir(const std::string& kubelet_dir) { return kubelet_dir + "/device-plugins"; }
+inline std::string socket_name(const std::string& pool) {
+  return "podlane-" + pool + ".sock";
+}
+inline std::string plugin_dir(const std::string& kubelet_dir) {
+  return kubelet_dir + "/device-plugins";
+}
 
 }  // namespace podlane::dp

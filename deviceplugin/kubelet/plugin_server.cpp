@@ -54,6 +54,8 @@ PluginServer::~PluginServer() {
   server_->Wait();
 }
 
-bool PluginServer::socket_in_place() const { return socket_.has_value() && file_identity(path_) == socket_; }
+bool PluginServer::socket_in_place() const {
+  return socket_.has_value() && file_identity(path_) == socket_;
+}
 
 }  // namespace podlane::dp

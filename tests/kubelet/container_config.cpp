@@ -40,9 +40,9 @@ void fill_security(const ContainerSpec& spec, cri::LinuxContainerSecurityContext
     out.mutable_capabilities()->add_add_capabilities(capability);
   }
   // The kubelet's lists for procMount Default (pkg/securitycontext).
-  for (const char* path : {"/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
-                           "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi",
-                           "/sys/firmware"}) {
+  for (const char* path :
+       {"/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
+        "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware"}) {
     out.add_masked_paths(path);
   }
   for (const char* path : {"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}) {

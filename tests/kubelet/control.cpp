@@ -27,10 +27,10 @@ json::Value resource_status(const DeviceManager& devices) {
   for (const ResourceStatus& one : devices.status()) {
     json::Value health = json::Value::object();
     for (const auto& [id, state] : one.devices) health[id] = state;
-    out[one.resource] = {{"endpoint", one.endpoint},           {"connected", one.connected},
-                         {"capacity", one.capacity},           {"allocatable", one.allocatable},
-                         {"allocated", one.allocated},         {"registrations", one.registrations},
-                         {"lists", one.lists},                 {"devices", health}};
+    out[one.resource] = {{"endpoint", one.endpoint},   {"connected", one.connected},
+                         {"capacity", one.capacity},   {"allocatable", one.allocatable},
+                         {"allocated", one.allocated}, {"registrations", one.registrations},
+                         {"lists", one.lists},         {"devices", health}};
   }
   return out;
 }
@@ -76,9 +76,9 @@ Result<json::Value> dispatch(const json::Value& value, DeviceManager& devices, P
   if (op == "remove-pod") return empty(pods.remove(name, seconds(grace.value_or(2))));
   if (op == "forget-pod") return empty(pods.forget(name));
   if (op == "exec") return exec(request, pods, name, in);
-  return fail(Errc::kInvalid,
-              "request.op '" + op + "' is not one of status, resources, restart, run-pod, admit-pod, pre-start, "
-              "restart-container, new-sandbox, remove-pod, forget-pod, exec");
+  return fail(Errc::kInvalid, "request.op '" + op +
+                                  "' is not one of status, resources, restart, run-pod, admit-pod, pre-start, "
+                                  "restart-container, new-sandbox, remove-pod, forget-pod, exec");
 }
 
 }  // namespace

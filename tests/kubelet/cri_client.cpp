@@ -75,9 +75,8 @@ Result<SandboxState> CriClient::sandbox(const std::string& id) {
   request.set_verbose(true);
   cri::PodSandboxStatusResponse answer;
   PODLANE_TRY(call(*stub_, &Stub::PodSandboxStatus, "PodSandboxStatus", request, answer));
-  SandboxState out{.ready = answer.status().state() == cri::SANDBOX_READY,
-                   .ip = answer.status().network().ip(),
-                   .netns = {}};
+  SandboxState out{
+      .ready = answer.status().state() == cri::SANDBOX_READY, .ip = answer.status().network().ip(), .netns = {}};
   const json::Value info = verbose(answer.info());
   const json::Value namespaces = info.value(json::Value::json_pointer("/runtimeSpec/linux/namespaces"), json::Value());
   for (const auto& one : namespaces) {

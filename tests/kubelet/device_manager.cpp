@@ -1,6 +1,8 @@
 #include "tests/kubelet/device_manager.hpp"
 
 #include <grpcpp/grpcpp.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -8,6 +10,7 @@
 #include <thread>
 
 #include "lib/base/file.hpp"
+#include "lib/base/unique_fd.hpp"
 
 namespace podlane::testkubelet {
 
@@ -22,6 +25,14 @@ std::shared_ptr<grpc::Channel> dial(const std::string& path) {
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel("unix:" + path, grpc::InsecureChannelCredentials(), arguments);
+}
+
+void leave_dead_socket(const std::string& path) {
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  // Fails when the directory has gone too; there is nothing to leave then.
+  [[maybe_unused]] const int ignored = ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address));
 }
 
 Error status_error(const std::string& operation, const grpc::Status& status) {
@@ -61,7 +72,9 @@ class DeviceManager::Service final : public v1beta1::Registration::Service {
 
 DeviceManager::DeviceManager(std::string directory, Log& log) : directory_(std::move(directory)), log_(log) {}
 
-DeviceManager::~DeviceManager() { stop(); }
+DeviceManager::~DeviceManager() {
+  stop();
+}
 
 Result<void> DeviceManager::start() {
   PODLANE_TRY(make_directories(directory_));
@@ -81,10 +94,11 @@ Result<void> DeviceManager::start() {
 
 void DeviceManager::stop() {
   if (server_ != nullptr) {
-    // gRPC removes its socket file; a kubelet that was killed leaves it. Keep a dead one under the name.
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
     server_->Wait();
     server_.reset();
+    // gRPC has removed its socket file; a kubelet that ends leaves it, with nobody behind it.
+    leave_dead_socket(directory_ + "/kubelet.sock");
   }
   std::map<std::string, std::shared_ptr<Endpoint>> endpoints;
   {

@@ -1,5 +1,6 @@
 // The kubelet's device manager: takes registrations, keeps the plugins' device lists, allocates devices to containers.
-// Behaves as kubelet 1.36 was seen to (shared/cases/README.md). Any thread; allocations one at a time, as in the kubelet.
+// Behaves as kubelet 1.36 was seen to (shared/cases/README.md). Any thread; allocations one at a time, as in the
+// kubelet.
 #pragma once
 
 #include <chrono>
@@ -26,7 +27,7 @@ struct ResourceStatus {
   std::string resource, endpoint;
   bool connected = false;
   std::size_t capacity = 0, allocatable = 0, allocated = 0;
-  std::uint64_t registrations = 0, lists = 0;  // Since start, over all registrations.
+  std::uint64_t registrations = 0, lists = 0;                // Since start, over all registrations.
   std::vector<std::pair<std::string, std::string>> devices;  // (id, health)
 };
 

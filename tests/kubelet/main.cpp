@@ -40,13 +40,12 @@ int serve(const Options& options) {
   if (!options.cri.empty()) cri = std::make_unique<CriClient>(options.cri);
   PodManager pods(devices, cri.get(), options.log_dir.empty() ? options.kubelet_dir + "/logs" : options.log_dir,
                   options.cgroup_parent, log);
-  auto resources = PodResourcesServer::start(options.kubelet_dir + "/pod-resources", [&pods] { return pods.resources(); },
-                                             !options.without_get);
+  auto resources = PodResourcesServer::start(
+      options.kubelet_dir + "/pod-resources", [&pods] { return pods.resources(); }, !options.without_get);
   if (!resources) return failed(log, resources.error());
   if (const auto started = devices.start(); !started) return failed(log, started.error());
-  auto control = ControlServer::start(options.socket, [&](const json::Value& request) {
-    return handle(request, devices, pods);
-  });
+  auto control =
+      ControlServer::start(options.socket, [&](const json::Value& request) { return handle(request, devices, pods); });
   if (!control) return failed(log, control.error());
   const auto runtime = cri ? cri->version() : Result<std::string>("none");
   log.info("running; this is a stand-in for a kubelet",
@@ -65,9 +64,10 @@ int main(int argc, char** argv) {
   podlane::testkubelet::Options options;
   std::string ctl_socket;
   std::vector<std::string> words;
-  CLI::App app("A STAND-IN for the kubelet, for podlane's tests and demo; not a kubelet and not part of the product.\n"
-               "It speaks the real protocols to device plugins and to a container runtime, in the order and with the\n"
-               "content that kubelet 1.36 was seen to use.\n");
+  CLI::App app(
+      "A STAND-IN for the kubelet, for podlane's tests and demo; not a kubelet and not part of the product.\n"
+      "It speaks the real protocols to device plugins and to a container runtime, in the order and with the\n"
+      "content that kubelet 1.36 was seen to use.\n");
   app.require_subcommand(1);
   CLI::App* serve = app.add_subcommand("serve", "Run");
   serve->add_option("--kubelet-dir", options.kubelet_dir, "Holds device-plugins/ and pod-resources/")->required();
@@ -78,7 +78,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   serve->add_option("--log-level", options.log_level)->capture_default_str();
   serve->add_flag("--without-get", options.without_get, "Pod-resources without Get, as before Kubernetes 1.34");
-  CLI::App* ctl = app.add_subcommand("ctl", "One request to a running test kubelet; the answer goes to standard output");
+  CLI::App* ctl =
+      app.add_subcommand("ctl", "One request to a running test kubelet; the answer goes to standard output");
   ctl->add_option("--socket", ctl_socket, "Control socket")->required();
   ctl->add_option("request", words,
                   "status | resources | restart [awayMs=N] | run-pod FILE | admit-pod FILE | remove-pod NS/NAME "

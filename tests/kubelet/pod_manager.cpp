@@ -18,9 +18,8 @@ json::Value answers(const Pod& pod) {
       devices[allocation.resource] = allocation.device_ids;
       for (const auto& [key, value] : allocation.answer.envs()) env[key] = value;
       for (const auto& mount : allocation.answer.mounts()) {
-        mounts.push_back({{"hostPath", mount.host_path()},
-                          {"mountPath", mount.container_path()},
-                          {"readOnly", mount.read_only()}});
+        mounts.push_back(
+            {{"hostPath", mount.host_path()}, {"mountPath", mount.container_path()}, {"readOnly", mount.read_only()}});
       }
     }
     out.push_back({{"name", container.spec.name}, {"devices", devices}, {"env", env}, {"mounts", mounts}});
@@ -49,11 +48,7 @@ v1::PodResources pod_resources(const Pod& pod) {
 }  // namespace
 
 PodManager::PodManager(DeviceManager& devices, CriClient* cri, std::string log_dir, std::string cgroup_parent, Log& log)
-    : devices_(devices),
-      cri_(cri),
-      log_dir_(std::move(log_dir)),
-      cgroup_parent_(std::move(cgroup_parent)),
-      log_(log) {}
+    : devices_(devices), cri_(cri), log_dir_(std::move(log_dir)), cgroup_parent_(std::move(cgroup_parent)), log_(log) {}
 
 Result<std::shared_ptr<Pod>> PodManager::find(const std::string& key) {
   const std::lock_guard lock(mutex_);
@@ -259,7 +254,8 @@ Result<ExecResult> PodManager::exec(const std::string& key, const std::string& n
     PODLANE_TRY_ASSIGN(const Container* container, find_container(*pod, name));
     id = container->id;
   }
-  if (cri_ == nullptr || id.empty()) return fail(Errc::kInvalid, "container '" + name + "' of " + key + " does not run");
+  if (cri_ == nullptr || id.empty())
+    return fail(Errc::kInvalid, "container '" + name + "' of " + key + " does not run");
   return cri_->exec(id, command, limit);
 }
 

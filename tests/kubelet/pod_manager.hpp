@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "lib/json/json.hpp"
+#include "podresources.grpc.pb.h"
 #include "tests/kubelet/cri_client.hpp"
 #include "tests/kubelet/device_manager.hpp"
 #include "tests/kubelet/pod_spec.hpp"
-#include "podresources.grpc.pb.h"
 
 namespace podlane::testkubelet {
 

@@ -1,4 +1,5 @@
-// The kubelet's pod-resources service: which pod holds which devices. One entry per id, no uid, as kubelet 1.36 answers.
+// The kubelet's pod-resources service: which pod holds which devices. One entry per id, no uid, as kubelet 1.36
+// answers.
 #pragma once
 
 #include <functional>

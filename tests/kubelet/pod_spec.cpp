@@ -24,8 +24,8 @@ Result<std::int64_t> parse_quantity(const json::Value& value, const std::string&
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view suffix(parsed.ptr, text.data() + text.size());
   static const std::map<std::string_view, double> kFactors = {
-      {"", 1e3},    {"m", 1},       {"k", 1e6},      {"M", 1e9},      {"G", 1e12},
-      {"Ki", 1024e3}, {"Mi", 1048576e3}, {"Gi", 1073741824e3}};
+      {"", 1e3},   {"m", 1},       {"k", 1e6},        {"M", 1e9},
+      {"G", 1e12}, {"Ki", 1024e3}, {"Mi", 1048576e3}, {"Gi", 1073741824e3}};
   const auto factor = kFactors.find(suffix);
   if (parsed.ec != std::errc{} || factor == kFactors.end()) {
     return fail(Errc::kInvalid, path + " '" + text + "' is not a quantity such as 2, 250m or 64Mi");
@@ -52,7 +52,8 @@ Result<void> parse_resources(const json::Reader& container, ContainerSpec& out) 
   if (limits == nullptr) return {};
   if (!limits->is_object()) return fail(Errc::kInvalid, resources->path_of("limits") + " must be an object");
   for (const auto& [name, value] : limits->items()) {
-    PODLANE_TRY_ASSIGN(const std::int64_t thousandths, parse_quantity(value, resources->path_of("limits") + "." + name));
+    PODLANE_TRY_ASSIGN(const std::int64_t thousandths,
+                       parse_quantity(value, resources->path_of("limits") + "." + name));
     if (name == "cpu") {
       out.cpu_millis = thousandths;
     } else if (name == "memory") {
@@ -150,8 +151,9 @@ Result<PodSpec> parse_pod(const json::Value& pod) {
   for (const json::Reader& reader : init_containers) {
     PODLANE_TRY_ASSIGN(const auto policy, reader.optional_string("restartPolicy"));
     if (policy != "Always") {
-      return fail(Errc::kInvalid, reader.path_of("restartPolicy") +
-                                      " must be Always: the test kubelet knows init containers as native sidecars only");
+      return fail(Errc::kInvalid,
+                  reader.path_of("restartPolicy") +
+                      " must be Always: the test kubelet knows init containers as native sidecars only");
     }
     PODLANE_TRY_ASSIGN(ContainerSpec container, parse_container(reader, true));
     out.containers.push_back(std::move(container));

@@ -58,18 +58,30 @@ class DaemonTest : public ::testing::Test {
   }
 
   std::vector<std::string> daemon_command(const std::string& config) const {
-    return {"/usr/bin/nsenter", "--net=" + host_.path(), "--", binary("podlane-deviceplugin"), "--config", config,
-            "--kubelet-dir", dir_ + "/kubelet", "--run-dir", dir_ + "/run", "--state-dir", dir_ + "/state", "--bpffs",
-            bpffs_, "--http", "unix:" + dir_ + "/http.sock"};
+    return {"/usr/bin/nsenter",
+            "--net=" + host_.path(),
+            "--",
+            binary("podlane-deviceplugin"),
+            "--config",
+            config,
+            "--kubelet-dir",
+            dir_ + "/kubelet",
+            "--run-dir",
+            dir_ + "/run",
+            "--state-dir",
+            dir_ + "/state",
+            "--bpffs",
+            bpffs_,
+            "--http",
+            "unix:" + dir_ + "/http.sock"};
   }
   void start_daemon(const std::string& config) {
     daemon_ = std::make_unique<Child>(daemon_command(config), dir_ + "/daemon.log");
   }
   void start_kubelet() {
-    kubelet_ = std::make_unique<Child>(
-        std::vector<std::string>{binary("test-kubelet"), "serve", "--kubelet-dir", dir_ + "/kubelet", "--socket",
-                                 dir_ + "/control.sock"},
-        dir_ + "/kubelet.log");
+    kubelet_ = std::make_unique<Child>(std::vector<std::string>{binary("test-kubelet"), "serve", "--kubelet-dir",
+                                                                dir_ + "/kubelet", "--socket", dir_ + "/control.sock"},
+                                       dir_ + "/kubelet.log");
     ASSERT_TRUE(eventually(seconds(10), [&] { return fs::exists(dir_ + "/control.sock"); }));
   }
   CommandResult ctl(std::vector<std::string> words) const {
@@ -111,9 +123,10 @@ TEST_F(DaemonTest, CheckConfigSaysWhatIsWrong) {
     const char* message;
     int exit_code;
   };
-  const Case cases[] = {{"no lanes", R"({"pools":[{"name":"vpn","lane":"tun","subnets":["10.8.0.0/24"]}]})", "lanes", 3},
-                        {"no JSON", "{", "config", 3},
-                        {"bad kind", R"({"pools":[{"name":"x","lane":"carrier-pigeon"}]})", "carrier-pigeon", 3}};
+  const Case cases[] = {
+      {"no lanes", R"({"pools":[{"name":"vpn","lane":"tun","subnets":["10.8.0.0/24"]}]})", "lanes", 3},
+      {"no JSON", "{", "config", 3},
+      {"bad kind", R"({"pools":[{"name":"x","lane":"carrier-pigeon"}]})", "carrier-pigeon", 3}};
   for (const Case& one : cases) {
     SCOPED_TRACE(one.name);
     result = run({binary("podlane-deviceplugin"), "--config", write("wrong.json", one.text), "--check-config"});

@@ -23,13 +23,17 @@ std::string exchange(UniqueFd socket, const std::string& page) {
   EXPECT_EQ(::write(socket.get(), request.data(), request.size()), static_cast<ssize_t>(request.size()));
   std::string out;
   char buffer[4096];
-  for (ssize_t got; (got = ::read(socket.get(), buffer, sizeof(buffer))) > 0;) out.append(buffer, static_cast<std::size_t>(got));
+  for (ssize_t got; (got = ::read(socket.get(), buffer, sizeof(buffer))) > 0;)
+    out.append(buffer, static_cast<std::size_t>(got));
   return out;
 }
 
 std::string get(int port, const std::string& page) {
   UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<std::uint16_t>(port)), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  sockaddr_in address{.sin_family = AF_INET,
+                      .sin_port = htons(static_cast<std::uint16_t>(port)),
+                      .sin_addr = {htonl(INADDR_LOOPBACK)},
+                      .sin_zero = {}};
   EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   return exchange(std::move(socket), page);
 }
@@ -110,9 +114,17 @@ TEST(HttpEndpoints, ServesOnAUnixSocketAndRemovesIt) {
 }
 
 TEST(Metrics, ShowsLanesAndRefusesBadNamesFromPods) {
-  dp::LaneReport lane{.pool = "feed", .device = "feed-0", .state = "live", .kind = "queue", .netdev = "eth1",
-                      .pod_namespace = "desk", .pod = "md\"0\n", .container = "engine", .path = "direct",
-                      .mode = "spinning", .ifname = "lane0"};
+  dp::LaneReport lane{.pool = "feed",
+                      .device = "feed-0",
+                      .state = "live",
+                      .kind = "queue",
+                      .netdev = "eth1",
+                      .pod_namespace = "desk",
+                      .pod = "md\"0\n",
+                      .container = "engine",
+                      .path = "direct",
+                      .mode = "spinning",
+                      .ifname = "lane0"};
   lane.kernel_counters = {{"rx_frames", 7}, {"rx_no_socket", 3}};
   lane.owner_counters = {{"tx_packets", 5}, {"bad name{", 1}, {"", 2}};
   const std::string text = dp::render_metrics(

@@ -222,7 +222,8 @@ TEST_F(KubeletLinkTest, RegistersAgainWhenOnlyTheStreamBreaks) {
     explicit OneStream(std::string directory) : directory_(std::move(directory)) {}
     grpc::Status Register(grpc::ServerContext*, const v1beta1::RegisterRequest* request, v1beta1::Empty*) override {
       ++registrations;
-      auto stub = v1beta1::DevicePlugin::NewStub(dp::unix_channel("unix:" + directory_ + "/" + request->endpoint(), 1 << 20));
+      auto stub =
+          v1beta1::DevicePlugin::NewStub(dp::unix_channel("unix:" + directory_ + "/" + request->endpoint(), 1 << 20));
       grpc::ClientContext context;
       const auto stream = stub->ListAndWatch(&context, {});
       v1beta1::ListAndWatchResponse list;
@@ -279,7 +280,12 @@ TEST_F(KubeletLinkTest, RunsWithoutPools) {
 TEST_F(KubeletLinkTest, LeavesAFileThatIsNoSocketAlone) {
   start_kubelet();
   fs::create_directories(plugins());
-  { const fs::path file = socket("feed"); std::FILE* f = std::fopen(file.c_str(), "w"); ASSERT_NE(f, nullptr); std::fclose(f); }
+  {
+    const fs::path file = socket("feed");
+    std::FILE* f = std::fopen(file.c_str(), "w");
+    ASSERT_NE(f, nullptr);
+    std::fclose(f);
+  }
   start_link();
   EXPECT_FALSE(allocatable(3, "feed", seconds(1)));
   EXPECT_TRUE(fs::is_regular_file(socket("feed")));
@@ -293,7 +299,8 @@ TEST_F(KubeletLinkTest, PodResourcesGivesPodsWithTheirDevices) {
   ASSERT_TRUE(allocatable(3));
   ASSERT_TRUE(allocatable(2, "orders"));
   testkubelet::PodManager pods(kubelet_, nullptr, dir_, "", kubelet_log_);
-  const auto server = testkubelet::PodResourcesServer::start(dir_ + "/pod-resources", [&] { return pods.resources(); }, false);
+  const auto server = testkubelet::PodResourcesServer::start(
+      dir_ + "/pod-resources", [&] { return pods.resources(); }, false);
   ASSERT_TRUE(server) << server.error().message();
   const dp::PodResourcesQuery query = dp::make_pod_resources_query(dir_);
   auto devices = query();
