@@ -155,7 +155,7 @@ bench_sizes() {
     value "$image image" "$(jq -n "$(unpacked "$image") / $mb * 100 | round / 100")" MB --must "$limit"
   done
   value "device plugin, RSS with the lanes of these benchmarks" \
-    "$(jq -n "$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$DAEMON_PID/status") / 1024 * 10 | round / 10")" MB --must 25
+    "$(jq -n "$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$(daemon_pid)/status") / 1024 * 10 | round / 10")" MB --must 25
 }
 unpacked() { # Bytes of an image's layer, unpacked.
   tar -xOf "$build/images/$1.tar" --wildcards 'blobs/sha256/*' --to-command='gzip -dc 2>/dev/null | wc -c' 2>/dev/null | sort -n | tail -n 1

@@ -3,7 +3,7 @@
 #
 #   node namespace                                         namespace "far"
 #   nic0 10.9.0.2/24   pool feed, kind queue   ───────────  wire-nic0 10.9.0.1/24    UDP port 7 sent straight back,
-#   nic1 10.10.0.2/24  pool burst, kind veth   ───────────  wire-nic1 10.10.0.1/24   port 9 dropped (reflect.bpf.c)
+#   nic1 10.10.0.2/16  pool burst, kind veth   ───────────  wire-nic1 10.10.0.1/16   port 9 dropped (reflect.bpf.c)
 #   ptp veths of the pods, 10.244.0.0/24, routed by the node out of nic0
 
 source "$(dirname "${BASH_SOURCE[0]}")/node.sh"
@@ -21,7 +21,7 @@ manifest_capabilities() {
 
 network_start() {
   node_nic nic0 far 10.9.0.2/24 10.9.0.1/24
-  node_nic nic1 far 10.10.0.2/24 10.10.0.1/24
+  node_nic nic1 far 10.10.0.2/16 10.10.0.1/16
   ip -n far route add 10.244.0.0/24 via 10.9.0.2
   local nic
   for nic in nic0 nic1; do inside far ip link set "wire-$nic" xdpdrv object "$BIN/reflect.bpf.o" section xdp; done
@@ -55,20 +55,27 @@ daemon_start() {
   [[ -e $PODLANE_WORK/podlane.json ]] || daemon_write_config "$PODLANE_WORK/podlane.json"
   setsid setpriv --bounding-set="-all,$(manifest_capabilities)" --inh-caps=-all --no-new-privs \
     "$BIN/podlane-deviceplugin" --config "$PODLANE_WORK/podlane.json" >>"$PODLANE_WORK/deviceplugin.log" 2>&1 &
-  DAEMON_PID=$!
+  echo "$!" >"$PODLANE_WORK/daemon.pid"
   eventually 20 http_get /readyz || {
     tail -n 5 "$PODLANE_WORK/deviceplugin.log" >&2
     die "the device plugin does not become ready"
   }
 }
+# The id is in a file because a daemon may be replaced in a subshell.
+daemon_pid() { cat "$PODLANE_WORK/daemon.pid" 2>/dev/null || true; }
 daemon_stop() {
-  [[ -n ${DAEMON_PID:-} ]] && stop_process "$DAEMON_PID"
-  DAEMON_PID=
+  local pid
+  pid=$(daemon_pid)
+  [[ -z $pid ]] || stop_process "$pid"
+  rm -f "$PODLANE_WORK/daemon.pid"
 }
 daemon_kill() {
-  kill -KILL "$DAEMON_PID"
-  wait "$DAEMON_PID" 2>/dev/null || true
-  DAEMON_PID=
+  local pid
+  pid=$(daemon_pid)
+  kill -KILL "$pid"
+  wait "$pid" 2>/dev/null || true
+  eventually 5 process_ended "$pid"
+  rm -f "$PODLANE_WORK/daemon.pid"
 }
 
 kubelet_start() { # kubelet_start [CRI_SOCKET]

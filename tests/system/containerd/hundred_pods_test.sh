@@ -28,7 +28,7 @@ all_pods_at_once_get_lanes() {
 
 the_daemon_stays_small() {
   local rss_kib
-  rss_kib=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$DAEMON_PID/status")
+  rss_kib=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$(daemon_pid)/status")
   daemon_rss_kib=$rss_kib
   expect "RSS of at most 25 MB with $pods lanes, is $rss_kib KiB" test "$rss_kib" -le 25600
 }
