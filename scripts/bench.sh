@@ -21,7 +21,7 @@ done
 
 environment() {
   echo "date       $(date -u +%Y-%m-%d)"
-  echo "commit     $(git -C "$PODLANE_SOURCE" rev-parse --short HEAD 2>/dev/null || echo unknown), $(sed -n 's/^CMAKE_BUILD_TYPE:.*=//p' "$build/CMakeCache.txt") build"
+  echo "commit     $(git -C "$PODLANE_SOURCE" rev-parse --short HEAD 2>/dev/null || echo unknown), $(sed -n 's/^CMAKE_BUILD_TYPE:.*=//p' "$build/CMakeCache.txt" 2>/dev/null || echo unknown) build"
   echo "kernel     $(uname -r)"
   echo "CPU        $(nproc) x $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), governor $(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null || echo none), isolated: $(cat /sys/devices/system/cpu/isolated 2>/dev/null | grep . || echo none)"
   echo "load       $(cut -d' ' -f1-3 /proc/loadavg) at the start"
@@ -77,8 +77,8 @@ bench_config() {
   daemon_write_config "$PODLANE_WORK/podlane.json"
   local end pool=left at=100
   for end in duo0 duo1; do
-    jq --arg pool "$pool" --arg end "$end" --arg start "10.11.0.$at" --arg stop "10.11.0.$((at + 50))" '.pools += [{name:$pool,
-      lane:"queue",devices:{names:[$end]},trusted:true,subnets:["10.11.0.0/24"],
+    jq --arg pool "$pool" --arg netdev "$end" --arg start "10.11.0.$at" --arg stop "10.11.0.$((at + 50))" '.pools += [{name:$pool,
+      lane:"queue",devices:{names:[$netdev]},trusted:true,subnets:["10.11.0.0/24"],
       ipam:{type:"host-local",ranges:[[{subnet:"10.11.0.0/24",rangeStart:$start,rangeEnd:$stop}]]}}]' \
       "$PODLANE_WORK/podlane.json" >"$PODLANE_WORK/.json" && mv "$PODLANE_WORK/.json" "$PODLANE_WORK/podlane.json"
     pool=right at=200
