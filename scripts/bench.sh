@@ -11,7 +11,7 @@ given=("$@")
 while (($# > 0)); do
   case $1 in
     --rounds) rounds=$2 && shift ;;
-    --only) only=$2 && page=/dev/stdout && shift ;;
+    --only) only=$2 && page= && shift ;;
     --build) build=$2 && shift ;;
     --page) page=$2 && shift ;;
     *) die "unknown option '$1': use --rounds N, --only WORD, --build DIRECTORY, --page FILE" ;;
@@ -90,7 +90,7 @@ relay_pod() { # relay_pod NAME POOL MODE: the relay waits stopped between its ro
   bare_command "$1"
   "${bare[@]}" "$BIN/podlane-relay" --cpu 1 >"$PODLANE_WORK/$1.log" 2>&1 &
   echo "$!" >"$PODLANE_WORK/$1.pid"
-  defer kill -KILL "$!"
+  defer stop_process "$!"
   eventually 10 serving "$1" || die "relay of $1: $(tail -n 2 "$PODLANE_WORK/$1.log")"
   kill -STOP "$!"
 }
@@ -102,7 +102,7 @@ bench_ways() {
   bare_pod naive '{}'
   nsenter --net=/run/netns/naive "$BIN/bench_naive_relay" --address 10.8.0.2/24 --to 10.12.0.1:7 --cpu 1 &
   echo "$!" >"$PODLANE_WORK/naive.pid"
-  defer kill -KILL "$!"
+  defer stop_process "$!"
   bare_pod left "$(annotations direct left spinning)" left
   bare_pod right "$(annotations direct right spinning)" right
   bare_pod dv "$(annotations direct burst spinning)" burst
@@ -204,5 +204,5 @@ if [[ -s $PODLANE_HUNDRED ]]; then
 fi
 status=0
 "$BIN/podlane-bench" page --rows "$rows" --environment "$PODLANE_WORK/environment" >"$PODLANE_WORK/page" || status=$?
-cat "$PODLANE_WORK/page" >"$page"
+if [[ -n $page ]]; then cat "$PODLANE_WORK/page" >"$page"; else cat "$PODLANE_WORK/page"; fi
 exit "$status"

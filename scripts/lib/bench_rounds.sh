@@ -12,10 +12,10 @@ pingpong() { echo podlanectl bench pingpong --json --cpu 0 --count "$rounds"; }
 lane_of() { echo "$(sed -n 's/^PODLANE_LANES_[A-Z]*=//p' "$PODLANE_WORK/pods/$1.env")/0"; }
 address_of() { jq -r --arg pod "$1" '.lanes[] | select(.pod == $pod) | .addresses[0] | split("/")[0]' /run/podlane/lanes.json; }
 
-# with_peer PEER_COMMAND… -- COMMAND…: the peer runs only meanwhile. It must be a program, not a function, to be stopped.
+# with_peer PEER_COMMAND… :: COMMAND…: the peer runs only meanwhile. It must be a program, not a function, to be stopped.
 with_peer() {
   local peer=()
-  while [[ $1 != -- ]]; do peer+=("$1") && shift; done
+  while [[ $1 != :: ]]; do peer+=("$1") && shift; done
   shift
   "${peer[@]}" >/dev/null 2>"$PODLANE_WORK/peer.log" &
   local pid=$! status=0
@@ -50,15 +50,15 @@ case $1 in
   # Both ends direct over one veth pair, and what it stands against on pairs of the same make.
   direct-pair)
     bare_command right
-    with_peer "${bare[@]}" "$BIN/podlanectl" bench pingpong --server --cpu 1 --lane "$(lane_of right)" --bind 0.0.0.0:7 -- \
+    with_peer "${bare[@]}" "$BIN/podlanectl" bench pingpong --server --cpu 1 --lane "$(lane_of right)" --bind 0.0.0.0:7 :: \
       bare_exec left "$BIN"/$(pingpong) --lane "$(lane_of left)" --to "$(address_of right):7"
     ;;
   udp-pair)
-    with_peer "${far[@]}" "$BIN/podlanectl" bench pingpong --server --cpu 1 --bind 10.13.0.1:7 -- \
+    with_peer "${far[@]}" "$BIN/podlanectl" bench pingpong --server --cpu 1 --bind 10.13.0.1:7 :: \
       "$BIN"/$(pingpong) --to 10.13.0.1:7
     ;;
   ring-pair)
-    with_peer "${far[@]}" "$BIN/bench_rtt" --serve --by ring --device wire-bare0 --cpu 1 -- \
+    with_peer "${far[@]}" "$BIN/bench_rtt" --serve --by ring --device wire-bare0 --cpu 1 :: \
       "$BIN/bench_rtt" --by ring --device bare0 --to-mac "$(inside far cat /sys/class/net/wire-bare0/address 2>/dev/null || ip -n far -j link show wire-bare0 | jq -r '.[0].address')" \
       --bind 10.14.0.2:40000 --to 10.14.0.1:7 --cpu 0 --count "$rounds"
     ;;
