@@ -3,6 +3,7 @@
 //   bench_tcp --serve --bind 10.9.0.100:8000        bench_tcp --to 10.9.0.100:8000 --bytes 1000000
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -52,7 +53,7 @@ void ask(const std::string& to, std::size_t bytes) {
   const sockaddr_in there = parse_endpoint(to);
   for (int tries = 0; ::connect(connection.get(), reinterpret_cast<const sockaddr*>(&there), sizeof(there)) != 0; ++tries) {
     if (errno != ECONNREFUSED || tries == 100) throw std::runtime_error("connect " + to + ": " + std::strerror(errno));
-    ::usleep(50000);
+    ::poll(nullptr, 0, 50);
   }
   std::string sent(bytes, '\0'), received(bytes, '\0');
   for (std::size_t i = 0; i < bytes; ++i) sent[i] = static_cast<char>(i * 31 + i / 4096);

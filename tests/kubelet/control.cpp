@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kSocketPatience{10000};
 Result<json::Value> restart(const json::Reader& request, DeviceManager& devices) {
   PODLANE_TRY_ASSIGN(const auto away_ms, request.optional_integer("awayMs", 0, 600000));
   devices.stop();
-  std::this_thread::sleep_for(std::chrono::milliseconds(away_ms.value_or(0)));
+  ::poll(nullptr, 0, static_cast<int>(away_ms.value_or(0)));  // The outage that was asked for.
   PODLANE_TRY(devices.start());
   return json::Value::object();
 }
@@ -104,7 +104,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& p
 ControlServer::~ControlServer() {
   stopping_ = true;
   thread_.join();
-  while (busy_ > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (busy_ > 0) ::poll(nullptr, 0, 5);
   ::unlink(path_.c_str());
 }
 

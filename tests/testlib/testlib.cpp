@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <exception>
@@ -118,6 +119,15 @@ bool eventually(std::chrono::milliseconds deadline, const std::function<bool()>&
     if (predicate()) return true;
     if (std::chrono::steady_clock::now() >= end) return false;
     ::poll(nullptr, 0, 5);
+  }
+}
+
+void pass_time(std::chrono::microseconds duration) {
+  const auto end = std::chrono::steady_clock::now() + duration;
+  while (std::chrono::steady_clock::now() < end) {
+    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now());
+    const timespec time{.tv_sec = left.count() / 1000000000, .tv_nsec = left.count() % 1000000000};
+    if (left.count() > 0) ::clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
   }
 }
 

@@ -26,6 +26,9 @@ std::string must_run(const std::string& command_line);
 // Polls predicate every few ms until it is true or the deadline passes. The one way to wait in tests.
 bool eventually(std::chrono::milliseconds deadline, const std::function<bool()>& predicate);
 
+// Lets time pass where the time is the subject: the length of an outage, the pace of a sender. Never to wait for a thing.
+void pass_time(std::chrono::microseconds duration);
+
 // A network namespace at /run/netns/<name>, loopback up; removed at the end.
 class ScratchNetns {
  public:
@@ -46,8 +49,8 @@ class ScratchNetns {
   UniqueFd fd_;
 };
 
-// A veth pair, near end in `near`, far end in `far`, both up. GRO is on at both ends, so that native XDP_TX and
-// redirects into either end work (drivers/net/veth.c: the receiving end needs NAPI).
+// A veth pair, near end in `near`, far end in `far`, both up. GRO is on at both ends, so that redirects into either end
+// work: the receiving end needs NAPI (drivers/net/veth.c). XDP_TX reaches only an end with an XDP program of its own.
 struct VethPair {
   VethPair(const ScratchNetns& near, const ScratchNetns& far, const std::string& near_name, const std::string& far_name);
 };

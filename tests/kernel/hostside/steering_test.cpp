@@ -53,7 +53,7 @@ TEST(Steering, LivesOnAfterItsProcessAndIsAdopted) {
   std::thread sender([&] {
     for (std::size_t i = 0; i < kFrames; ++i) {
       node.send_from_far("10.9.0.5", "steady");
-      std::this_thread::sleep_for(std::chrono::microseconds(500));  // The sender's pace, not a wait.
+      pass_time(std::chrono::microseconds(500));
     }
   });
   bpf::Steering steering = node.open_steering();

@@ -176,8 +176,9 @@ TEST(LaneTable, PodWithoutDelIsTakenBack) {
   // While the kubelet does not answer, nothing is taken.
   node.lose_pods();
   pod.netns->remove();
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // Several rounds, in which nothing may happen.
-  EXPECT_NE(node.ask("report").find("feed-0=ready"), std::string::npos);
+  // Several rounds, in which nothing may happen.
+  EXPECT_FALSE(eventually(std::chrono::milliseconds(300),
+                          [&] { return node.ask("report").find("feed-0=ready") == std::string::npos; }));
   node.set_pods("");
   expect_nothing_left(node);
 }
