@@ -95,7 +95,8 @@ TEST(Binaries, LaneAbiIsTheSameInBtfAndInCpp) {
            Row{"veth_entry", PODLANE_SIZE(veth_entry) + PODLANE_AT(veth_entry, slot) +
                                  PODLANE_AT(veth_entry, nic_ifindex) + PODLANE_AT(veth_entry, nic_mac) +
                                  PODLANE_AT(veth_entry, pad)},
-           Row{"nic_mac", PODLANE_SIZE(nic_mac) + PODLANE_AT(nic_mac, mac) + PODLANE_AT(nic_mac, pad)},
+           Row{"nic_mac", PODLANE_SIZE(nic_mac) + PODLANE_AT(nic_mac, mac) +
+                                 PODLANE_AT(nic_mac, answer_by_redirect) + PODLANE_AT(nic_mac, pad)},
            Row{"lane_counters", PODLANE_SIZE(lane_counters) + PODLANE_AT(lane_counters, value)},
            Row{"nic_counters",
                PODLANE_SIZE(nic_counters) + PODLANE_AT(nic_counters, passed) + PODLANE_AT(nic_counters, malformed)},
