@@ -127,6 +127,52 @@ TEST(Repo, ConfigurationPageHasEveryKey) {
   for (const std::string& key : keys) EXPECT_NE(page.find("\n| `" + key + "` |"), std::string::npos) << key;
 }
 
+std::set<std::string> keys_of(const podlane::json::Value& object) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.insert(key);
+  return keys;
+}
+
+// Of each lane kind: the keys that the parser takes are those that the schema has, none more on either side.
+TEST(Repo, ConfigurationSchemaHasTheKeysOfTheParser) {
+  const auto schema = podlane::json::parse(text_of(kSource / "docs/config.schema.json"));
+  ASSERT_TRUE(schema) << schema.error().message();
+  EXPECT_TRUE((*schema)["properties"].contains("pools"));
+  const auto& defs = (*schema)["$defs"];
+  EXPECT_TRUE(defs["devices"]["properties"].contains("names"));
+  EXPECT_TRUE(defs["pool"]["properties"]["ipam"]["properties"].contains("type"));
+  struct Row {
+    const char* kind;
+    bool podlane::dp::PoolKey::*takes;
+  };
+  for (const Row& row : {Row{"queue", &podlane::dp::PoolKey::queue}, Row{"veth", &podlane::dp::PoolKey::veth},
+                         Row{"tun", &podlane::dp::PoolKey::tun}}) {
+    std::set<std::string> of_parser, of_schema = keys_of(defs["pool"]["properties"]);
+    for (const auto& key : podlane::dp::kPoolKeys) {
+      if (key.*row.takes) of_parser.emplace(key.name);
+    }
+    of_schema.merge(keys_of(defs[row.kind]["properties"]));
+    EXPECT_EQ(of_schema, of_parser) << row.kind;
+  }
+}
+
+// docs/ARCHITECTURE.md shows tests/arch/table.txt: "| `target` | folder | what it is | may use |".
+TEST(Repo, ArchitecturePageHasTheTable) {
+  const std::string page = text_of(kSource / "docs/ARCHITECTURE.md");
+  std::istringstream table(text_of(kSource / "tests/arch/table.txt"));
+  for (std::string line; std::getline(table, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream words(line);
+    std::string target, folder, may_use;
+    words >> target >> folder;
+    for (std::string word; words >> word;) may_use += " " + word;
+    const std::size_t at = page.find("\n| `" + target + "` | " + folder + " | ");
+    ASSERT_NE(at, std::string::npos) << target << " is not on the page, or has another folder there";
+    const std::string row = page.substr(at + 1, page.find('\n', at + 1) - at - 1);
+    EXPECT_TRUE(row.ends_with(" |" + may_use + " |")) << row << " should end with" << may_use;
+  }
+}
+
 TEST(Repo, ConfigurationPageExamplesAreRead) {
   const std::string page = text_of(kSource / "docs/config.md");
   int examples = 0;
