@@ -15,6 +15,7 @@
 
 #include "deviceplugin/inventory/config.hpp"
 #include "deviceplugin/inventory/config_keys.hpp"
+#include "deviceplugin/kubelet/daemon_options.hpp"
 
 namespace {
 
@@ -125,6 +126,32 @@ TEST(Repo, ConfigurationPageHasEveryKey) {
   for (const auto& key : podlane::dp::kPoolKeys) keys.emplace_back(key.name);
   for (const auto& key : podlane::dp::kOtherKeys) keys.emplace_back(key);
   for (const std::string& key : keys) EXPECT_NE(page.find("\n| `" + key + "` |"), std::string::npos) << key;
+}
+
+// The DaemonSet: every directory of the daemon is mounted and named by its flag, and nothing more is asked for.
+TEST(Repo, ManifestGivesTheDaemonWhatItUses) {
+  const std::string text = text_of(kSource / "manifests/30-daemonset.yaml");
+  const podlane::dp::DaemonOptions defaults;
+  for (const std::string& part :
+       {"--kubelet-dir=" + defaults.kubelet_dir, "--run-dir=" + defaults.run_dir, "--state-dir=" + defaults.state_dir,
+        "--bpffs=" + defaults.bpffs, "--http=" + defaults.http, "port: " + defaults.http.substr(defaults.http.find(':') + 1),
+        "mountPath: " + defaults.kubelet_dir + "/device-plugins\n", "mountPath: " + defaults.kubelet_dir + "/pod-resources\n",
+        "mountPath: " + defaults.run_dir + "\n", "mountPath: " + defaults.state_dir + "\n",
+        "mountPath: " + fs::path(defaults.bpffs).parent_path().string() + "\n", std::string("mountPath: /dev/net/tun\n"),
+        std::string("mountPath: /run/netns\n              mountPropagation: HostToContainer\n"),
+        std::string("mountPath: /var/lib/cni\n"), std::string("mountPath: /opt/cni/bin\n")}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  }
+  for (const char* part : {"privileged: true", "hostPID", "hostIPC", "allowPrivilegeEscalation: true"}) {
+    EXPECT_EQ(text.find(part), std::string::npos) << part;
+  }
+}
+
+TEST(Repo, ManifestsConfigurationIsRead) {
+  const std::string text = text_of(kSource / "manifests/20-configmap.yaml");
+  const std::string head = "podlane.json: |\n";
+  const auto config = podlane::dp::parse_config(text.substr(text.find(head) + head.size()));
+  EXPECT_TRUE(config.has_value()) << (config ? std::string() : config.error().message());
 }
 
 std::set<std::string> keys_of(const podlane::json::Value& object) {
