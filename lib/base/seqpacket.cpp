@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -102,21 +103,25 @@ Result<SeqpacketMessage> seqpacket_receive(int socket, std::size_t max_bytes, st
                                            std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   SeqpacketMessage received;
-  received.text.resize(max_bytes + 1);
   std::string control(CMSG_SPACE(sizeof(int) * (max_fds + 1)), '\0');
-  iovec part{.iov_base = received.text.data(), .iov_len = received.text.size()};
   for (;;) {
+    // The length first: a buffer for the longest message would cost each waiting thread that much memory for good.
+    const ssize_t waiting = ::recv(socket, nullptr, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
+    if (waiting < 0 && errno == EINTR) continue;
+    if (waiting < 0 && errno == EAGAIN) {
+      PODLANE_TRY(wait_for(socket, POLLIN, deadline, "receive"));
+      continue;
+    }
+    if (waiting < 0) return fail_errno("recv");
+    received.text.resize(std::min(static_cast<std::size_t>(waiting), max_bytes + 1));
+    iovec part{.iov_base = received.text.data(), .iov_len = received.text.size()};
     msghdr header{};
     header.msg_iov = &part;
     header.msg_iovlen = 1;
     header.msg_control = control.data();
     header.msg_controllen = control.size();
     const ssize_t n = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) {
-      PODLANE_TRY(wait_for(socket, POLLIN, deadline, "receive"));
-      continue;
-    }
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) return fail_errno("recvmsg");
     for (cmsghdr* message = CMSG_FIRSTHDR(&header); message != nullptr; message = CMSG_NXTHDR(&header, message)) {
       if (message->cmsg_level != SOL_SOCKET || message->cmsg_type != SCM_RIGHTS) continue;
