@@ -58,8 +58,12 @@ CniResult<void> check_device_plugin(const Call& call, const journal::AttachmentR
   if (!record.with_daemon) return {};
   lane::CheckRequest request{.attachment = {call.conf.name, call.args.container_id, call.args.ifname}, .lanes = {}};
   for (const journal::LaneRecord& lane : record.lanes) {
-    request.lanes.push_back(
-        {.device = lane.device, .tun_name = lane.ifname, .tun_ifindex = lane.ifindex, .addresses = lane.addresses});
+    request.lanes.push_back({.device = lane.device,
+                             .tun_name = lane.ifname,
+                             .tun_ifindex = lane.ifindex,
+                             .addresses = lane.addresses,
+                             .mtu = lane.mtu,
+                             .queues = lane.queues});
   }
   const auto answer = ask_device_plugin(call, request, -1, call.deadline.left(kCheckTimeout));
   if (!answer && answer.error().code == static_cast<int>(CniCode::kTryAgainLater)) {

@@ -151,7 +151,7 @@ CniResult<std::vector<LaneWork>> work_of_plans(const Call& call, std::vector<lan
       return fail(CniCode::kInvalidConfig, "tun.name '" + call.conf.tun.name + "' is too long to count up to lane " +
                                                std::to_string(n) + ": '" + name + "' must have at most 15 bytes");
     }
-    LaneWork work{.tun = tun_of(call, name)};
+    LaneWork work{.tun = tun_of(call, name), .queues = call.conf.tun.queues};
     PODLANE_TRY(read_plan(work, plan));
     work.tun.owner = net::kNobodyRunsAs;
     work.tun.mtu = std::min(plan.mtu, call.conf.tun.mtu.value_or(plan.mtu));
@@ -177,7 +177,7 @@ CniResult<LaneWork> work_of_plain_tun(const Call& call) {
                 "without lanes");
   }
   const bool chained = call.conf.prev_result.has_value();
-  LaneWork work{.tun = tun_of(call, chained ? conf.name : call.args.ifname)};
+  LaneWork work{.tun = tun_of(call, chained ? conf.name : call.args.ifname), .queues = conf.queues};
   work.tun.owner = *conf.owner;
   work.tun.own_table = false;
   work.tun.addresses = conf.addresses;
@@ -193,6 +193,7 @@ CniResult<void> take_ipam_result(LaneWork& work, std::string_view text) {
   if (!result) return fail(CniCode::kIpam, "IPAM plugin " + work.ipam->plugin + ": " + result.error().message());
   // A plain TUN keeps NetConf's own addresses beside the IPAM plugin's; those are in the plan already.
   LaneWork got{.tun = work.tun,
+               .queues = work.queues,
                .plan = work.plan,
                .ipam = work.ipam,
                .fixed_addresses = work.fixed_addresses,
@@ -224,6 +225,7 @@ journal::LaneRecord record_of(const LaneWork& work) {
                              .ifindex = work.made.ifindex,
                              .table = work.made.table,
                              .mtu = work.tun.mtu,
+                             .queues = work.queues,
                              .owner = work.tun.owner};
   for (const IpPrefix& address : work.tun.addresses) record.addresses.push_back(address.to_string());
   return record;

@@ -15,6 +15,7 @@ namespace podlane::cni {
 
 struct LaneWork {
   TunPlan tun;
+  std::uint32_t queues = 1;
   std::optional<lane::LanePlan> plan;  // Absent for a plain TUN.
   std::optional<journal::IpamCall> ipam;
   std::vector<net::IpPrefix> fixed_addresses;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "deviceplugin/lanes/table.hpp"
+#include "lib/lane/handover_msg.hpp"
 #include "lib/net/addr.hpp"
 #include "lib/net/netns.hpp"
 
@@ -16,6 +17,20 @@ lane_entry entry_of(const LaneRecord& record) {
           .kind = record.kind == lane::Kind::kQueue ? LANE_KIND_QUEUE : LANE_KIND_VETH,
           .rx_queue = 0,
           .veth_ifindex = static_cast<std::uint32_t>(record.host.veth_host.value)};
+}
+
+// One hand-over message carries all descriptors of a lane.
+Result<void> check_tun(const lane::LaneMade& made, const LaneRecord& record) {
+  const std::size_t queues_max = lane::kHandoverMaxFds - (record.kind == lane::Kind::kTun ? 0 : 1);
+  if (made.queues > queues_max) {
+    return fail(Errc::kInvalid, "tun.queues " + std::to_string(made.queues) + " of lane " + made.device +
+                                    " must be at most " + std::to_string(queues_max));
+  }
+  if (made.mtu > record.tun.mtu) {
+    return fail(Errc::kInvalid, "tun.mtu " + std::to_string(made.mtu) + " of lane " + made.device +
+                                    " must be at most " + std::to_string(record.tun.mtu));
+  }
+  return {};
 }
 
 std::string family_match(const std::vector<std::string>& addresses, const std::string& ip) {
@@ -48,6 +63,7 @@ Result<void> Table::commit(const lane::CommitRequest& request) {
       return lane != nullptr && lane->is_bound() && lane->record.owner.attachment == request.attachment;
     });
     if (!is_ours) return fail(Errc::kGone, "device '" + made.device + "' is no longer this attachment's");
+    PODLANE_TRY(in_state([&](LaneStore& store) { return check_tun(made, store.find(made.device)->record); }));
     PODLANE_TRY(commit_take_addresses(made));
   }
   for (const std::string& device : devices) {
@@ -93,6 +109,8 @@ Result<void> Table::commit_take_addresses(const lane::LaneMade& made) {
     Lane& lane = *store.find(made.device);
     lane.record.tun.name = made.tun_name;
     lane.record.tun.ifindex = made.tun_ifindex;
+    if (made.mtu != 0) lane.record.tun.mtu = made.mtu;
+    lane.record.tun.queues = made.queues;
     lane.record.tun.addresses = made.addresses;
     if (lane.pool != nullptr && lane.spec.kind != lane::Kind::kTun) lane.record.watched = lane.pool->gateways;
     return store.save(lane);
@@ -166,6 +184,11 @@ Result<void> Table::check(const lane::CheckRequest& request) {
         return fail(Errc::kGone, "lane " + made.device + " has TUN " + record.tun.name + " (index " +
                                      std::to_string(record.tun.ifindex) + "), not " + made.tun_name + " (" +
                                      std::to_string(made.tun_ifindex) + ")");
+      }
+      if ((made.mtu != 0 && record.tun.mtu != made.mtu) || record.tun.queues != made.queues) {
+        return fail(Errc::kGone, "lane " + made.device + " has a TUN of MTU " + std::to_string(record.tun.mtu) + " with " +
+                                     std::to_string(record.tun.queues) + " queues, not " + std::to_string(made.mtu) +
+                                     " with " + std::to_string(made.queues));
       }
       if (record.tun.addresses != made.addresses) {
         return fail(Errc::kGone, "the addresses of lane " + made.device + " differ from those committed");

@@ -61,7 +61,9 @@ Result<HandoverLane> Table::lane_for_handover(const std::string& device) {
     HandoverLane handover{.description = description_of(*lane),
                           .zero_copy = lane->pool->zero_copy,
                           .netns_cookie = record.owner.netns_cookie,
-                          .socket_in_pod_netns = record.kind == lane::Kind::kVeth};
+                          .socket_in_pod_netns = record.kind == lane::Kind::kVeth,
+                          .tun_queues = record.tun.queues,
+                          .tun_multi_queue = record.tun.queues > 1};
     const bool is_unbound = lane->pool->handover == HandoverChoice::kUnbound || !kernel_is_finished_;
     if (is_unbound && record.kind == lane::Kind::kQueue) {
       return fail(Errc::kUnsupported, "queue lanes need Linux 6.4 and 'handover: auto': an unbound socket would let the " +

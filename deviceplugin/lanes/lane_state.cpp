@@ -93,6 +93,8 @@ Result<LaneTun> decode_tun(const json::Reader& in) {
   PODLANE_TRY_ASSIGN(tun.name, in.string("name"));
   PODLANE_TRY_ASSIGN(const auto ifindex, in.integer("ifindex", 0, kMaxIndex));
   PODLANE_TRY_ASSIGN(const auto mtu, in.integer("mtu", 0, 65535));
+  PODLANE_TRY_ASSIGN(const auto queues, in.optional_integer("queues", 1, 256));
+  tun.queues = static_cast<std::uint32_t>(queues.value_or(1));
   PODLANE_TRY_ASSIGN(tun.addresses, in.optional_strings("addresses"));
   tun.ifindex = static_cast<int>(ifindex);
   tun.mtu = static_cast<std::uint32_t>(mtu);
@@ -155,6 +157,7 @@ std::string encode_record(const LaneRecord& record, const std::string& boot_id) 
     value["tun"] = {{"name", record.tun.name},
                     {"ifindex", record.tun.ifindex},
                     {"mtu", record.tun.mtu},
+                    {"queues", record.tun.queues},
                     {"addresses", record.tun.addresses}};
     value["inForce"] = {{"zeroCopy", record.in_force.zero_copy},
                         {"nativeXdp", record.in_force.native_xdp},

@@ -49,7 +49,8 @@ struct LaneHostSide {
 struct LaneTun {
   std::string name;
   int ifindex = 0;
-  std::uint32_t mtu = 0;
+  std::uint32_t mtu = 0;  // What the lane allows, then what the TUN got.
+  std::uint32_t queues = 1;
   std::vector<std::string> addresses;  // CIDR
 };
 

@@ -48,6 +48,8 @@ Result<LaneRecord> lane_from_json(const json::Reader& reader) {
   PODLANE_TRY_ASSIGN(const auto table, reader.integer("table", 0, kMax32));
   PODLANE_TRY_ASSIGN(const auto mtu, reader.integer("mtu", 0, kMax32));
   PODLANE_TRY_ASSIGN(const auto owner, reader.integer("owner", 0, kMax32));
+  PODLANE_TRY_ASSIGN(const auto queues, reader.optional_integer("queues", 1, 256));
+  lane.queues = static_cast<std::uint32_t>(queues.value_or(1));
   lane.owner = static_cast<std::uint32_t>(owner);
   lane.ifindex = static_cast<int>(ifindex);
   lane.table = static_cast<std::uint32_t>(table);
@@ -99,6 +101,7 @@ std::string encode(const AttachmentRecord& record) {
                      {"ifindex", lane.ifindex},
                      {"table", lane.table},
                      {"mtu", lane.mtu},
+                     {"queues", lane.queues},
                      {"owner", lane.owner},
                      {"addresses", lane.addresses}});
   }

@@ -48,6 +48,7 @@ struct LaneRecord {
   int ifindex = 0;           // 0 until it is made.
   std::uint32_t table = 0;   // Of the rules; 0: none.
   std::uint32_t mtu = 0;
+  std::uint32_t queues = 1;
   std::uint32_t owner = 0;             // Uid of the TUN's owner.
   std::vector<std::string> addresses;  // CIDR
 };

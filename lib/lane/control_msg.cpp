@@ -28,7 +28,11 @@ json::Value lanes_made_to_json(const std::vector<LaneMade>& lanes) {
   json::Value list = json::Value::array();
   for (const LaneMade& lane : lanes) {
     list.push_back({{"device", lane.device},
-                    {"tun", {{"name", lane.tun_name}, {"ifindex", lane.tun_ifindex}}},
+                    {"tun",
+                     {{"name", lane.tun_name},
+                      {"ifindex", lane.tun_ifindex},
+                      {"mtu", lane.mtu},
+                      {"queues", lane.queues}}},
                     {"addresses", lane.addresses}});
   }
   return list;
@@ -99,6 +103,10 @@ Result<std::vector<LaneMade>> read_lanes_made(const json::Reader& reader) {
     PODLANE_TRY_ASSIGN(lane.tun_name, non_empty(*tun, "name"));
     PODLANE_TRY_ASSIGN(const auto ifindex, tun->integer("ifindex", 1, std::numeric_limits<int>::max()));
     lane.tun_ifindex = static_cast<int>(ifindex);
+    PODLANE_TRY_ASSIGN(const auto mtu, tun->optional_integer("mtu", 0, 65535));
+    PODLANE_TRY_ASSIGN(const auto queues, tun->optional_integer("queues", 1, 256));
+    lane.mtu = static_cast<std::uint32_t>(mtu.value_or(0));
+    lane.queues = static_cast<std::uint32_t>(queues.value_or(1));
     PODLANE_TRY_ASSIGN(lane.addresses, object.optional_strings("addresses"));
     lanes.push_back(std::move(lane));
   }

@@ -38,6 +38,8 @@ struct LaneMade {
   std::string tun_name;
   int tun_ifindex = 0;
   std::vector<std::string> addresses;  // CIDR
+  std::uint32_t mtu = 0;               // Of the TUN, at most the plan's. 0: the plan's (plugins of before this key).
+  std::uint32_t queues = 1;            // Of the TUN; more than one: it is a multi-queue TUN.
 };
 
 struct AttachRequest {
