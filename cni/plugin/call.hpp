@@ -25,7 +25,9 @@ class Deadline {
   std::chrono::steady_clock::time_point end_;
 };
 
-inline constexpr std::chrono::milliseconds kAddTimeout{20000};
+// Long: a node that starts a hundred pods at once on few cores is slow, not broken, and a pod that fails is made anew,
+// which costs more than waiting. kubelet gives RunPodSandbox four minutes (2 x runtimeRequestTimeout).
+inline constexpr std::chrono::milliseconds kAddTimeout{60000};
 inline constexpr std::chrono::milliseconds kDelTimeout{5000};
 
 struct Call {

@@ -20,8 +20,8 @@ namespace podlane::cni {
 
 namespace {
 
-constexpr std::chrono::milliseconds kAttachTimeout{15000};
-constexpr std::chrono::milliseconds kIpamTimeout{10000};
+constexpr std::chrono::milliseconds kAttachTimeout{40000};
+constexpr std::chrono::milliseconds kIpamTimeout{30000};
 
 CniResult<void> check_combination(const Call& call, bool chained, Select select) {
   const NetConf& conf = call.conf;
@@ -59,25 +59,37 @@ CniResult<UniqueFd> open_pod_netns(const Call& call) {
 // An ADD that was killed may come again without its DEL; one that succeeded may not.
 CniResult<void> clear_earlier_try(const Call& call, int lock_fd) {
   std::vector<Error> problems;
-  const Remains remains = read_remains(call.journal, call.key(), problems);
+  Remains remains = read_remains(call.journal, call.key(), problems);
   if (remains.attachment && remains.attachment->state == journal::RecordState::kMade) {
     return fail(CniCode::kExists, "container " + call.args.container_id + " is attached to network " + call.conf.name +
                                       " as " + call.args.ifname + " already; DEL must come first");
   }
-  if (remains.attachment || remains.addresses) {
+  auto waits = call.journal.has_pending_delete(call.key());
+  const bool delete_waits = !waits || *waits;
+  remains.ask_daemon |= delete_waits;
+  if (remains.attachment || remains.addresses || delete_waits) {
     for (Error& problem : undo(call, remains, Deadline(kDelTimeout), lock_fd)) problems.push_back(std::move(problem));
   }
   for (const Error& problem : problems) call.log.warn("earlier try", {{"err", problem.message()}});
+  waits = call.journal.has_pending_delete(call.key());
+  // The device plugin would carry it out on the lanes that this ADD is about to get.
+  if (call.conf.annotated() && waits && *waits) {
+    return fail(CniCode::kTryAgainLater,
+                "an earlier DEL of this container still waits for the device plugin at " + call.conf.socket);
+  }
   return {};
 }
 
-CniResult<std::vector<LaneWork>> attach(const Call& call, const std::string& netns_path, int netns_fd) {
+CniResult<std::vector<LaneWork>> attach(const Call& call, Remains& remains, int netns_fd) {
   lane::AttachRequest request{.attachment = {call.conf.name, call.args.container_id, call.args.ifname},
                               .pod = {call.args.pod_namespace, call.args.pod_name, call.args.pod_uid},
                               .annotations = call.conf.annotations,
-                              .netns_path = netns_path};
-  PODLANE_TRY_ASSIGN(lane::ControlAnswer answer,
-                     ask_device_plugin(call, request, netns_fd, call.deadline.left(kAttachTimeout)));
+                              .netns_path = call.args.netns};
+  auto received = lane::control_call(call.conf.socket, request, netns_fd, call.deadline.left(kAttachTimeout));
+  // Where no connection came about, nothing was reserved and nothing needs detaching. After any other failure the device
+  // plugin may have taken the request, or take it yet.
+  remains.ask_daemon = received || received.error().code() != Errc::kUnavailable;
+  PODLANE_TRY_ASSIGN(lane::ControlAnswer answer, granted(std::move(received)));
   if (answer.lanes.empty()) return fail(CniCode::kProtocol, "the device plugin attached the pod but named no lane");
   return work_of_plans(call, std::move(answer.lanes));
 }
@@ -129,6 +141,8 @@ CniResult<void> commit(const Call& call, const std::vector<LaneWork>& works) {
   lane::CommitRequest request{.attachment = {call.conf.name, call.args.container_id, call.args.ifname}, .lanes = {}};
   for (const LaneWork& work : works) {
     lane::LaneMade made{.device = work.plan->device, .tun_name = work.tun.name, .tun_ifindex = work.made.ifindex};
+    made.mtu = work.tun.mtu;
+    made.queues = work.queues;
     for (const net::IpPrefix& address : work.tun.addresses) made.addresses.push_back(address.to_string());
     request.lanes.push_back(std::move(made));
   }
@@ -190,14 +204,7 @@ CniResult<std::string> add_interfaces(const Call& call) {
 
   std::vector<LaneWork> works;
   if (call.conf.annotated()) {
-    auto attached = attach(call, call.args.netns, netns.get());
-    // Where nobody listened, nothing was reserved and nothing needs detaching.
-    if (!attached && attached.error().code == static_cast<int>(CniCode::kTryAgainLater) &&
-        ::access(call.conf.socket.c_str(), F_OK) != 0) {
-      remains.ask_daemon = false;
-    }
-    if (!attached) return std::unexpected(std::move(attached).error());
-    works = std::move(*attached);
+    PODLANE_TRY_ASSIGN(works, attach(call, remains, netns.get()));
   } else {
     PODLANE_TRY_ASSIGN(LaneWork work, work_of_plain_tun(call));
     works.push_back(std::move(work));

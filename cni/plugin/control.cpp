@@ -18,21 +18,20 @@ CniCode code_of(lane::ControlCode code) {
 
 }  // namespace
 
-CniError cni_error_of(const lane::ControlRefusal& refusal) {
-  return {code_of(refusal.code), refusal.message};
-}
-
-CniResult<lane::ControlAnswer> ask_device_plugin(const Call& call, const lane::ControlRequest& request, int netns_fd,
-                                                 std::chrono::milliseconds timeout) {
-  auto answer = lane::control_call(call.conf.socket, request, netns_fd, timeout);
+CniResult<lane::ControlAnswer> granted(Result<lane::ControlAnswer> answer) {
   if (!answer && answer.error().code() == Errc::kUnavailable) {
     return fail(CniCode::kTryAgainLater,
                 "the device plugin is not reachable, and this pod asks for lanes: " + answer.error().message());
   }
   if (!answer && answer.error().code() == Errc::kIo) return fail(CniCode::kTryAgainLater, answer.error());
   if (!answer) return fail(CniCode::kProtocol, answer.error());
-  if (answer->refusal) return std::unexpected(cni_error_of(*answer->refusal));
+  if (answer->refusal) return std::unexpected(CniError(code_of(answer->refusal->code), answer->refusal->message));
   return std::move(*answer);
+}
+
+CniResult<lane::ControlAnswer> ask_device_plugin(const Call& call, const lane::ControlRequest& request, int netns_fd,
+                                                 std::chrono::milliseconds timeout) {
+  return granted(lane::control_call(call.conf.socket, request, netns_fd, timeout));
 }
 
 }  // namespace podlane::cni

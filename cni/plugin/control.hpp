@@ -6,9 +6,11 @@
 
 namespace podlane::cni {
 
-CniError cni_error_of(const lane::ControlRefusal& refusal);
+// The answer, or the CNI error for what came instead: a refusal, or none. kTryAgainLater when the device plugin is not
+// there or does not answer.
+CniResult<lane::ControlAnswer> granted(Result<lane::ControlAnswer> answer);
 
-// kTryAgainLater when the device plugin is not there or does not answer.
+// control_call() and granted() in one.
 CniResult<lane::ControlAnswer> ask_device_plugin(const Call& call, const lane::ControlRequest& request, int netns_fd,
                                                  std::chrono::milliseconds timeout);
 

@@ -24,6 +24,11 @@ std::vector<std::string> devices_of(const std::vector<ChosenLane>& chosen) {
   return devices;
 }
 
+// The pod is not listed yet, or a busy kubelet was too slow with its answer.
+bool may_still_come(const Error& error) { return error.code() == Errc::kNotFound || error.code() == Errc::kUnavailable; }
+
+std::unexpected<Error> abandoned() { return fail(Errc::kUnavailable, "the CNI plugin that asked does not wait any more"); }
+
 // The path under which this process sees the namespace, or nothing. Without mount propagation into our container a live
 // namespace looks like the plain file that an unmounted one leaves behind, and its lane would be taken for an orphan's.
 std::string visible_netns_path(const std::string& path, std::uint64_t cookie) {
@@ -34,7 +39,12 @@ std::string visible_netns_path(const std::string& path, std::uint64_t cookie) {
 
 }  // namespace
 
-Result<std::vector<lane::LanePlan>> Table::attach(const lane::AttachRequest& request, int netns_fd) {
+// An ADD that gave up closes its connection and then sends detach. Both orders must end with nothing bound: either detach
+// waits here until attach is through, or attach comes second and finds its client gone.
+Result<std::vector<lane::LanePlan>> Table::attach(const lane::AttachRequest& request, int netns_fd,
+                                                  const ControlServer::IsAbandoned& is_abandoned) {
+  PODLANE_TRY_ASSIGN(const Claim turn, attachment_claims_.claim({name_of(request.attachment)}, kClaimWait));
+  if (is_abandoned()) return abandoned();
   PODLANE_TRY_ASSIGN(const std::uint64_t cookie, kernel(net::netns_cookie(netns_fd), "read the cookie of", "the netns"));
   // The same attachment again: the same answer.
   std::vector<lane::LanePlan> known = in_state([&](LaneStore& store) {
@@ -47,7 +57,7 @@ Result<std::vector<lane::LanePlan>> Table::attach(const lane::AttachRequest& req
   });
   if (!known.empty()) return known;
 
-  PODLANE_TRY_ASSIGN(const std::vector<ChosenLane> chosen, choose(request));
+  PODLANE_TRY_ASSIGN(const std::vector<ChosenLane> chosen, choose(request, is_abandoned));
   const std::vector<std::string> devices = devices_of(chosen);
   PODLANE_TRY_ASSIGN(const Claim claim, claims_.claim(devices, kClaimWait));
   PODLANE_TRY(attach_take_over(chosen, cookie));
@@ -61,6 +71,7 @@ Result<std::vector<lane::LanePlan>> Table::attach(const lane::AttachRequest& req
     }
   });
   for (const std::string& device : devices) PODLANE_TRY(attach_build(device, netns_fd));
+  if (is_abandoned()) return abandoned();
   undo.release();
   log_.info("lanes attached", {{"namespace", request.pod.name_space},
                                {"pod", request.pod.name},
@@ -73,7 +84,8 @@ Result<std::vector<lane::LanePlan>> Table::attach(const lane::AttachRequest& req
   });
 }
 
-Result<std::vector<ChosenLane>> Table::choose(const lane::AttachRequest& request) {
+Result<std::vector<ChosenLane>> Table::choose(const lane::AttachRequest& request,
+                                              const ControlServer::IsAbandoned& is_abandoned) {
   lane::AnnotationContext context;
   const Config& config = store_.config();  // Never changes: any thread may read it.
   for (const PoolConfig& pool : config.pools) context.kinds.emplace(pool.name, pool.kind);
@@ -83,9 +95,11 @@ Result<std::vector<ChosenLane>> Table::choose(const lane::AttachRequest& request
 
   const auto deadline = std::chrono::steady_clock::now() + kListingWait;
   for (;;) {
-    PODLANE_TRY_ASSIGN(const PodListing listing, pod_resources_.fresh());
-    auto chosen = choose_lanes(wanted, config, *listing, request.pod);
-    if (chosen || chosen.error().code() != Errc::kNotFound || std::chrono::steady_clock::now() >= deadline) return chosen;
+    const auto listing = pod_resources_.fresh();
+    auto chosen = listing ? choose_lanes(wanted, config, **listing, request.pod)
+                          : Result<std::vector<ChosenLane>>(std::unexpected(listing.error()));
+    if (chosen || !may_still_come(chosen.error()) || std::chrono::steady_clock::now() >= deadline) return chosen;
+    if (is_abandoned()) return abandoned();
     std::this_thread::sleep_for(kListingPause);
   }
 }

@@ -36,12 +36,13 @@ std::string_view verb_of(const lane::ControlRequest& request) {
 
 }  // namespace
 
-lane::ControlAnswer Table::handle_control(const lane::ControlRequest& request, std::vector<UniqueFd> fds) {
+lane::ControlAnswer Table::handle_control(const lane::ControlRequest& request, std::vector<UniqueFd> fds,
+                                          const ControlServer::IsAbandoned& is_abandoned) {
   lane::ControlAnswer answer;
   if (const auto* const attach_request = std::get_if<lane::AttachRequest>(&request)) {
     if (fds.size() != 1) {
       answer = answer_of(fail(Errc::kProtocol, "attach must carry the pod's network namespace as its one descriptor"));
-    } else if (auto plans = attach(*attach_request, fds.front().get()); plans) {
+    } else if (auto plans = attach(*attach_request, fds.front().get(), is_abandoned); plans) {
       answer.lanes = std::move(*plans);
     } else {
       answer = answer_of(std::unexpected(std::move(plans).error()));

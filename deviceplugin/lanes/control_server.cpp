@@ -21,6 +21,12 @@ lane::ControlAnswer refusal(lane::ControlCode code, std::string message) {
   return {.refusal = lane::ControlRefusal{code, std::move(message)}};
 }
 
+// Not when the client only ended its sending (that would be POLLRDHUP).
+bool is_closed_by_client(int socket) {
+  pollfd entry{.fd = socket, .events = 0, .revents = 0};
+  return ::poll(&entry, 1, 0) > 0 && (entry.revents & POLLHUP) != 0;
+}
+
 void answer_connection(int socket, const ControlServer::Handler& handler) {
   lane::ControlAnswer answer;
   auto message = seqpacket_receive(socket, lane::kControlMessageMaxBytes, kMaxFds, kMessageTimeout);
@@ -31,9 +37,9 @@ void answer_connection(int socket, const ControlServer::Handler& handler) {
   } else if (const auto request = lane::decode_control_request(message->text); !request) {
     answer = refusal(lane::ControlCode::kProtocol, request.error().message());
   } else {
-    answer = handler(*request, std::move(message->fds));
+    answer = handler(*request, std::move(message->fds), [socket] { return is_closed_by_client(socket); });
   }
-  // A client that went away learns nothing; its request was carried out, and asking again gives the same answer.
+  // A client that went away learns nothing; what was carried out for it, its DEL undoes.
   (void)seqpacket_send(socket, lane::encode(answer), {}, kMessageTimeout);
 }
 

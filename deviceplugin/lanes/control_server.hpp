@@ -17,8 +17,11 @@ namespace podlane::dp {
 
 class ControlServer {
  public:
+  // Nobody waits for the answer any more: the client closed its connection, at its deadline or because it was killed.
+  using IsAbandoned = std::function<bool()>;
   // Called on a worker.
-  using Handler = std::function<lane::ControlAnswer(const lane::ControlRequest&, std::vector<UniqueFd> fds)>;
+  using Handler = std::function<lane::ControlAnswer(const lane::ControlRequest&, std::vector<UniqueFd> fds,
+                                                    const IsAbandoned& is_abandoned)>;
 
   // Listens at path (mode 0600). BlockingWorkers must outlive the server; requests taken before its end are still answered.
   static Result<std::unique_ptr<ControlServer>> start(const std::string& path, BlockingWorkers& workers, Handler handler);

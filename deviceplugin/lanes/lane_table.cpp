@@ -91,8 +91,9 @@ Result<void> Table::run() {
   sweep();
   in_state([&](LaneStore&) { lanes_changed(); });
   PODLANE_TRY_ASSIGN(control_, ControlServer::start(options_.run_dir + "/control.sock", *workers_,
-                                                    [this](const lane::ControlRequest& request, std::vector<UniqueFd> fds) {
-                                                      return handle_control(request, std::move(fds));
+                                                    [this](const lane::ControlRequest& request, std::vector<UniqueFd> fds,
+                                                           const ControlServer::IsAbandoned& is_abandoned) {
+                                                      return handle_control(request, std::move(fds), is_abandoned);
                                                     }));
   housekeeping_thread_ = std::thread([this] { housekeeping(); });
   return {};

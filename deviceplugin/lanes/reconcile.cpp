@@ -37,6 +37,8 @@ void Table::housekeeping() {
 }
 
 void Table::reconcile() {
+  // The runtime has asked for these: they need no word of the kubelet.
+  reconcile_pending_deletes();
   reconcile_old_boots();
   const auto listing = pod_resources_.fresh();
   if (!listing) return log_.warn("nothing is reconciled", {{"why", listing.error().message()}});

@@ -1,5 +1,7 @@
 // The CNI plugin's records of attachments whose DEL never came: their IPAM leases would be held for ever. The plugin's
 // lock on each attachment keeps the two of us apart.
+#include <unistd.h>
+
 #include <algorithm>
 #include <set>
 
@@ -12,6 +14,14 @@ namespace podlane::dp {
 namespace {
 
 constexpr auto kLockWait = std::chrono::milliseconds(100);  // Held: its own verb is at work; the next round looks again.
+
+// Without mount propagation into our container a living namespace looks like the plain file that an unmounted one leaves
+// behind. An address given to two pods is worse than one that waits for GC or the next boot: only a path that is not there
+// any more, in a directory that is, counts.
+bool is_surely_gone(const std::string& netns_path) {
+  return net::netns_state(netns_path) == net::NetNsState::kGone && ::access(netns_path.c_str(), F_OK) != 0 &&
+         errno == ENOENT;
+}
 
 lane::Attachment attachment_of(const journal::AttachmentKey& key) { return {key.network, key.container_id, key.ifname}; }
 
@@ -34,16 +44,27 @@ void Table::reconcile_old_boots() {
   for (const journal::AttachmentKey& key : old) end_attachment(key, "the node was rebooted");
 }
 
-void Table::reconcile_attachments(const std::vector<PodDevices>& listing) {
+// DEL did everything but reach us, or reached us and could not wait.
+void Table::reconcile_pending_deletes() {
   const auto pending = attachments_.list_pending_deletes();
   for (const auto& key : pending ? pending->records : std::vector<journal::AttachmentKey>()) {
-    // DEL did everything but reach us.
-    auto detached = detach(attachment_of(key));
-    if (detached) detached = attachments_.remove_pending_delete(key);
-    if (!detached) log_.warn("a DEL that waits is not carried out", {{"container_id", key.container_id},
-                                                                    {"why", detached.error().message()}});
+    const auto lock = attachments_.lock(key, kLockWait);
+    if (!lock) continue;
+    const auto done = [&]() -> Result<void> {
+      // An ADD under the same key may have settled it since we looked: its lanes are not to be taken.
+      PODLANE_TRY_ASSIGN(const bool still_waits, attachments_.has_pending_delete(key));
+      if (still_waits) PODLANE_TRY(detach(attachment_of(key)));
+      PODLANE_TRY(attachments_.remove_pending_delete(key));
+      PODLANE_TRY_ASSIGN(const auto attachment, attachments_.read(key));
+      if (attachment) return {};
+      return attachments_.retire_lock(key, *lock);
+    }();
+    if (!done) log_.warn("a DEL that waits is not carried out", {{"container_id", key.container_id},
+                                                                {"why", done.error().message()}});
   }
+}
 
+void Table::reconcile_attachments(const std::vector<PodDevices>& listing) {
   std::map<journal::AttachmentKey, std::string> gone;  // Why.
   // What reconcile_bound() left bound has a living pod, however its namespace looks from here.
   const auto is_bound = [&](const journal::AttachmentKey& key) {
@@ -52,9 +73,9 @@ void Table::reconcile_attachments(const std::vector<PodDevices>& listing) {
   const auto records = attachments_.list();
   for (const auto& record : records ? records->records : std::vector<journal::AttachmentRecord>()) {
     if (is_bound(record.key)) continue;
-    const net::NetNsState state = net::netns_state(record.netns_path);
-    if (state == net::NetNsState::kGone) gone.emplace(record.key, "its network namespace is gone");
-    if (state != net::NetNsState::kUnknown || !record.with_daemon) continue;
+    if (is_surely_gone(record.netns_path)) gone.emplace(record.key, "its network namespace is gone");
+    const bool is_seen = net::netns_state(record.netns_path) == net::NetNsState::kAlive;
+    if (is_seen || !record.with_daemon) continue;
     const bool is_listed = std::any_of(listing.begin(), listing.end(), [&](const PodDevices& entry) {
       return entry.name_space == record.pod_namespace && entry.pod == record.pod_name;
     });
@@ -64,7 +85,7 @@ void Table::reconcile_attachments(const std::vector<PodDevices>& listing) {
   }
   const auto addresses = attachments_.list_addresses();
   for (const auto& record : addresses ? addresses->records : std::vector<journal::AddressRecord>()) {
-    if (!is_bound(record.key) && net::netns_state(record.netns_path) == net::NetNsState::kGone) {
+    if (!is_bound(record.key) && is_surely_gone(record.netns_path)) {
       gone.emplace(record.key, "its network namespace is gone");
     }
   }

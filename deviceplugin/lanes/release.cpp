@@ -126,6 +126,7 @@ Result<void> Table::release(const std::string& device) {
 }
 
 Result<void> Table::detach(const lane::Attachment& attachment) {
+  PODLANE_TRY_ASSIGN(const Claim turn, attachment_claims_.claim({name_of(attachment)}, kClaimWait));
   std::vector<std::string> devices;
   in_state([&](LaneStore& store) {
     for (const Lane* const lane : store.of_attachment(attachment)) devices.push_back(lane->spec.id);

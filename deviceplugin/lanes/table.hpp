@@ -75,8 +75,10 @@ class Table final : public LaneTable, public HandoverOwner {
   Result<void> serve(const std::vector<LaneRecord>& records);
 
   // attach.cpp
-  Result<std::vector<lane::LanePlan>> attach(const lane::AttachRequest& request, int netns_fd);
-  Result<std::vector<ChosenLane>> choose(const lane::AttachRequest& request);
+  Result<std::vector<lane::LanePlan>> attach(const lane::AttachRequest& request, int netns_fd,
+                                             const ControlServer::IsAbandoned& is_abandoned);
+  Result<std::vector<ChosenLane>> choose(const lane::AttachRequest& request,
+                                         const ControlServer::IsAbandoned& is_abandoned);
   std::vector<lane::LanePlan> plans_of(const std::vector<Lane*>& lanes);
   Result<void> attach_take_over(const std::vector<ChosenLane>& chosen, std::uint64_t netns_cookie);
   Result<void> attach_check_addresses(const std::vector<ChosenLane>& chosen);
@@ -111,6 +113,7 @@ class Table final : public LaneTable, public HandoverOwner {
   void reconcile_bound(const LaneRecord& record, bool listed);
   void reconcile_reserved(const LaneRecord& record, bool listed);
   void reconcile_attachments(const std::vector<PodDevices>& listing);
+  void reconcile_pending_deletes();
   void reconcile_old_boots();
   void end_attachment(const journal::AttachmentKey& key, std::string_view why);
   bool is_pod_gone(const LaneRecord& record, bool listed);
@@ -125,7 +128,8 @@ class Table final : public LaneTable, public HandoverOwner {
   void neighbor_changed(IfIndex nic, const lane::Neighbor& neighbor);
   lane::Neighbor neighbor_for(LaneStore& store, const Lane& lane, const std::string& ip);
 
-  lane::ControlAnswer handle_control(const lane::ControlRequest& request, std::vector<UniqueFd> fds);
+  lane::ControlAnswer handle_control(const lane::ControlRequest& request, std::vector<UniqueFd> fds,
+                                     const ControlServer::IsAbandoned& is_abandoned);
   LaneReport report_of(const Lane& lane) const;
   void lanes_changed();  // State thread. lanes.json follows.
   void write_lanes_json();
@@ -137,6 +141,7 @@ class Table final : public LaneTable, public HandoverOwner {
   Log& log_;
   PodResourcesCache pod_resources_;
   DeviceClaims claims_;
+  DeviceClaims attachment_claims_;  // Named by name_of(): attach and detach of one attachment come one after the other.
 
   const journal::Journal attachments_;  // The CNI plugin's records.
 
@@ -162,6 +167,10 @@ class Table final : public LaneTable, public HandoverOwner {
   std::unique_ptr<ControlServer> control_;
   std::thread housekeeping_thread_;
 };
+
+inline std::string name_of(const lane::Attachment& attachment) {
+  return attachment.network + " " + attachment.container_id + " " + attachment.ifname;  // None of them has blanks.
+}
 
 // The kernel said no: whatever the errno, it is not the pod's or the operator's input that is wrong.
 template <typename T>

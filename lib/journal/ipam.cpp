@@ -178,8 +178,9 @@ std::expected<std::string, IpamFailure> call_ipam(const IpamCall& call, std::str
 
 Result<void> release_addresses(const AddressRecord& record, const IpamOptions& options) {
   Result<void> outcome;
+  const Deadline deadline = std::chrono::steady_clock::now() + options.timeout;
   for (const IpamCall& call : record.calls) {
-    auto released = call_ipam(call, "DEL", options);
+    auto released = call_ipam(call, "DEL", {std::chrono::milliseconds(milliseconds_until(deadline)), options.inherit_fd});
     if (!released && outcome) outcome = std::unexpected(std::move(released).error().error);
   }
   return outcome;

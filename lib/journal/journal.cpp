@@ -152,6 +152,10 @@ Result<void> Journal::write_pending_delete(const AttachmentKey& key) const {
 Result<void> Journal::remove_pending_delete(const AttachmentKey& key) const {
   return remove_file(path("pending-del", key));
 }
+Result<bool> Journal::has_pending_delete(const AttachmentKey& key) const {
+  PODLANE_TRY_ASSIGN(const auto found, read_record(path("pending-del", key), decode_key));
+  return found.has_value();
+}
 Result<Listing<AttachmentKey>> Journal::list_pending_deletes() const {
   return list_records(run_dir_ + "/pending-del", decode_key);
 }

@@ -64,6 +64,7 @@ class Journal {
 
   Result<void> write_pending_delete(const AttachmentKey& key) const;
   Result<void> remove_pending_delete(const AttachmentKey& key) const;
+  Result<bool> has_pending_delete(const AttachmentKey& key) const;
   Result<Listing<AttachmentKey>> list_pending_deletes() const;
 
  private:

@@ -41,7 +41,9 @@ void DevicePluginStandIn::serve() {
     if (request) reply = answer(*request, !message->fds.empty());
     else reply.refusal = lane::ControlRefusal{lane::ControlCode::kProtocol, request.error().message()};
     const std::string op = requests().empty() ? "" : requests().back();
+    if (!vanishing_op_.empty() && op == vanishing_op_) ::unlink(path_.c_str());
     if (!dropped_op_.empty() && op == dropped_op_) continue;
+    if (!late_op_.empty() && op == late_op_) (void)eventually(late_by_, [&] { return stop_.load(); });
     (void)seqpacket_send(peer.get(), lane::encode(reply), {}, std::chrono::seconds(2));
   }
 }
@@ -86,6 +88,15 @@ void DevicePluginStandIn::refuse(const std::string& op, lane::ControlCode code, 
 void DevicePluginStandIn::drop_connections_of(const std::string& op) {
   const std::lock_guard guard(mutex_);
   dropped_op_ = op;
+}
+void DevicePluginStandIn::vanish_at(const std::string& op) {
+  const std::lock_guard guard(mutex_);
+  dropped_op_ = vanishing_op_ = op;
+}
+void DevicePluginStandIn::answer_late(const std::string& op, std::chrono::milliseconds after) {
+  const std::lock_guard guard(mutex_);
+  late_op_ = op;
+  late_by_ = after;
 }
 std::vector<std::string> DevicePluginStandIn::requests() {
   const std::lock_guard guard(mutex_);

@@ -26,6 +26,8 @@ class DevicePluginStandIn {
   void set_plans(std::vector<lane::LanePlan> plans);
   void refuse(const std::string& op, lane::ControlCode code, const std::string& message);  // From now on.
   void drop_connections_of(const std::string& op);  // Closes without an answer.
+  void vanish_at(const std::string& op);            // The same, and the socket file is gone then.
+  void answer_late(const std::string& op, std::chrono::milliseconds after);
 
   std::vector<std::string> requests();  // "attach", "commit", …, in order.
   std::vector<lane::Attachment> attachments();
@@ -44,7 +46,8 @@ class DevicePluginStandIn {
   std::mutex mutex_;
   std::vector<lane::LanePlan> plans_;
   std::map<std::string, lane::ControlRefusal> refusals_;
-  std::string dropped_op_;
+  std::string dropped_op_, vanishing_op_, late_op_;
+  std::chrono::milliseconds late_by_{0};
   std::vector<std::string> requests_;
   std::vector<lane::Attachment> attachments_;
   lane::AttachRequest last_attach_;

@@ -1,5 +1,5 @@
 // The owner of a lane in a pod: opens it by libpodlane and moves everything between rings and TUN until it is killed.
-//   lane-pump NETNS DIRECTORY     out: "open DEVICE XDP" or "error …"
+//   lane-pump NETNS DIRECTORY [mtu]     out: "open DEVICE XDP [MTU]" or "error …"
 #include <fcntl.h>
 #include <sched.h>
 
@@ -8,7 +8,7 @@
 #include "lib/podlane/podlane.h"
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc != 3 && argc != 4) return 2;
   const int netns = ::open(argv[1], O_RDONLY | O_CLOEXEC);
   if (netns < 0 || ::setns(netns, CLONE_NEWNET) != 0) return 3;
   podlane_lane* lane = nullptr;
@@ -21,7 +21,9 @@ int main(int argc, char** argv) {
     return 1;
   }
   const podlane_info* const info = podlane_describe(lane);
-  std::printf("open %s %s\n", info->device, info->native_xdp != 0 ? "native" : "generic");
+  std::printf("open %s %s", info->device, info->native_xdp != 0 ? "native" : "generic");
+  if (argc == 4) std::printf(" %u", info->mtu);
+  std::printf("\n");
   std::fflush(stdout);
   for (;;) {
     podlane_frame frames[32];

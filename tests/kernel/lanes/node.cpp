@@ -169,16 +169,22 @@ lane::ControlAnswer Pod::attach(std::vector<std::pair<std::string, std::string>>
 }
 
 lane::LaneMade Pod::made(const std::vector<std::string>& addresses) const {
-  return {.device = device_, .tun_name = "lane0", .tun_ifindex = tun_ifindex_, .addresses = addresses};
+  return {.device = device_, .tun_name = "lane0", .tun_ifindex = tun_ifindex_, .addresses = addresses,
+          .mtu = mtu_, .queues = queues_};
 }
 
-lane::ControlAnswer Pod::commit(const std::vector<std::string>& addresses) {
+lane::ControlAnswer Pod::commit(const std::vector<std::string>& addresses) { return commit(addresses, 0, 1); }
+
+lane::ControlAnswer Pod::commit(const std::vector<std::string>& addresses, std::uint32_t mtu, std::uint32_t queues) {
+  mtu_ = mtu;
+  queues_ = queues;
   netns->inside([&] {
-    auto tun = net::tun_create({.name = "lane0"});
+    auto tun = net::tun_create({.name = "lane0", .multi_queue = queues > 1});
     if (!tun) throw std::runtime_error(tun.error().message());
     tun_ifindex_ = static_cast<int>(::if_nametoindex("lane0"));
   });
   for (const std::string& address : addresses) netns->ip("addr add " + address + " dev lane0 nodad");
+  if (mtu != 0) netns->ip("link set lane0 mtu " + std::to_string(mtu));
   netns->ip("link set lane0 up");
   return node_.call(lane::CommitRequest{attachment_, {made(addresses)}});
 }

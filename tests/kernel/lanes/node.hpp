@@ -53,6 +53,7 @@ class Node {
   const ScratchNetns& peer() const { return peer_; }
   const std::string& nic() const { return nic_; }
   const std::string& run_dir() const { return run_dir_; }
+  std::string state_dir() const { return directory_ + "/state"; }
   const std::string& bpffs() const { return bpffs_; }
   int reconcile_ms = 60000;
   int reserved_ms = 600000;
@@ -72,6 +73,8 @@ class Pod {
   Pod(Node& node, std::string name, std::string container_id);
   lane::ControlAnswer attach(std::vector<std::pair<std::string, std::string>> annotations);
   lane::ControlAnswer commit(const std::vector<std::string>& addresses);  // One lane; makes its TUN.
+  // The same with a TUN of this MTU and as many queues.
+  lane::ControlAnswer commit(const std::vector<std::string>& addresses, std::uint32_t mtu, std::uint32_t queues);
   lane::ControlAnswer detach();
   lane::ControlAnswer check(const std::vector<std::string>& addresses);
   // The lane's owner runs in it; directory as Allocate answered, index 0.
@@ -80,6 +83,7 @@ class Pod {
   bool pinged_by(const ScratchNetns& from, const std::string& address);
 
   const lane::Attachment& attachment() const { return attachment_; }
+  const lane::PodName& name() const { return name_; }
   std::unique_ptr<ScratchNetns> netns = std::make_unique<ScratchNetns>("plp");
 
  private:
@@ -89,6 +93,7 @@ class Pod {
   lane::Attachment attachment_;
   std::string device_;
   int tun_ifindex_ = 0;
+  std::uint32_t mtu_ = 0, queues_ = 1;
   std::unique_ptr<Child> owner_;
 };
 
