@@ -1,0 +1,115 @@
+#!/bin/bash
+# The device plugin in a container as manifests/30-daemonset.yaml says: image, command, capabilities, mounts, read-only root,
+# default seccomp, memory limit. Then pods in containerd get lanes from it and carry packets.
+source "$(dirname "$0")/checks.sh"
+export PODLANE_BIN
+backend=containerd count=500
+manifest=$PODLANE_SOURCE/manifests/30-daemonset.yaml
+
+if ! node_inside; then
+  "$PODLANE_SOURCE/scripts/images.sh" "$(dirname "$PODLANE_BIN")" "$(dirname "$PODLANE_BIN")/images" >/dev/null
+  before=$(host_picture)
+  node_run "$@"
+  [[ $before == "$(host_picture)" ]] || die "the machine is not as before: $(diff <(echo "$before") <(host_picture))"
+  exit
+fi
+
+ctr() { command ctr -a "$CONTAINERD_SOCKET" -n k8s.io "$@"; }
+
+# "NAME PATH" of each hostPath volume.
+manifest_volumes() {
+  awk '$1 == "-" && $2 == "name:" { name = $3 } $1 == "hostPath:" { sub(/,$/, "", $4); print name, $4 }' "$manifest"
+}
+# "NAME PATH OPTIONS" of each mount of the daemon's container.
+manifest_mounts() {
+  awk '/^ *containers:/ { on = 1 } /^ *volumes:/ { on = 0 } !on { next }
+    $1 == "-" && $2 == "name:" { flush(); name = $3; path = ""; mode = "rw"; way = "rprivate" }
+    $1 == "mountPath:" { path = $2 }
+    $1 == "readOnly:" && $2 == "true" { mode = "ro" }
+    $1 == "mountPropagation:" && $2 == "HostToContainer" { way = "rslave" }
+    function flush() { if (path != "") print name, path, "rbind:" mode ":" way }
+    END { flush() }' "$manifest"
+}
+manifest_command() { # One word a line.
+  sed -nE 's/^ *command: \["(\/usr\/bin\/podlane-deviceplugin)"\]$/\1/p; s/^ *- (--[a-z-]+=.*)$/\1/p' "$manifest"
+}
+manifest_memory_mib() { sed -nE '/name: deviceplugin/,/volumeMounts/s/.*limits: .*memory: ([0-9]+)Mi.*/\1/p' "$manifest"; }
+
+# What ctr gives a container by itself and the manifest drops. ctr drops after it adds.
+ctr_default_capabilities="CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP NET_BIND_SERVICE SYS_CHROOT KILL AUDIT_WRITE"
+
+daemon_container_start() {
+  local arguments=(--read-only --seccomp --net-host --memory-limit "$(($(manifest_memory_mib) << 20))")
+  local one name path options source wanted
+  wanted=$(manifest_capabilities | tr 'a-z,+' 'A-Z  ')
+  local -A volumes=([config]=$PODLANE_WORK/etc)
+  for one in $ctr_default_capabilities; do [[ " $wanted " == *" $one "* ]] || arguments+=(--cap-drop "CAP_$one"); done
+  for one in $wanted; do arguments+=(--cap-add "CAP_$one"); done
+  while read -r name path; do volumes[$name]=$path; done < <(manifest_volumes)
+  while read -r name path options; do
+    source=${volumes[$name]:?no volume of that name in the manifest}
+    arguments+=(--mount "type=bind,src=$source,dst=$path,options=$options")
+  done < <(manifest_mounts)
+  mapfile -t one < <(manifest_command)
+  mkdir -p "$PODLANE_WORK/etc" /run/podlane /var/lib/podlane
+  daemon_write_config "$PODLANE_WORK/etc/podlane.json"
+  ctr run -d --snapshotter native --cgroup "/$PODLANE_CGROUP/daemon" --log-uri "file://$PODLANE_WORK/deviceplugin.log" \
+    "${arguments[@]}" podlane.io/node:dev deviceplugin "${one[@]}"
+}
+daemon_container_pid() { ctr tasks ls | awk '$1 == "deviceplugin" && $3 == "RUNNING" { print $2 }'; }
+daemon_container_ended() { [[ -z $(daemon_container_pid) ]]; }
+daemon_container_stop() {
+  ctr tasks kill -s SIGTERM deviceplugin 2>/dev/null || true
+  eventually 5 daemon_container_ended || true
+  ctr tasks delete --force deviceplugin >/dev/null 2>&1 || true
+  ctr containers delete deviceplugin 2>/dev/null || true
+}
+
+daemon_runs_as_the_manifest_says() {
+  must eventually 15 http_get /readyz || return 1
+  local status
+  status=/proc/$(daemon_container_pid)/status
+  expect "no new privileges" grep -q '^NoNewPrivs:.1$' "$status"
+  expect "seccomp filter" grep -q '^Seccomp:.2$' "$status"
+  # NET_ADMIN 12, NET_RAW 13, IPC_LOCK 14, SYS_ADMIN 21, BPF 39.
+  expect "the five capabilities and no more" grep -q '^CapEff:.0000008000207000$' "$status"
+}
+relay_on_a_queue_lane() { carries relay queue; }
+relay_on_a_veth_lane() { carries relay veth; }
+direct_on_a_queue_lane() { carries direct queue; }
+direct_on_a_veth_lane() { carries direct veth; }
+carries() {
+  local name=$1-$2
+  must demo_pod "$name" "$1" "$2" interrupt || return 1
+  [[ $1 == direct ]] || must eventually 10 demo_lane_serving "$name" || return 1
+  expect "round trips" demo_ask "$name" "$1" "$2" blocking "$(demo_far "$2")" >"$PODLANE_WORK/asked"
+  expect "podlanectl names the pod" grep -q "default/$name/" <(ctr tasks exec --exec-id "$name" deviceplugin podlanectl lanes)
+  demo_pod_remove "$name"
+}
+namespaces_of_pods_are_seen_by_path() {
+  expect "no warning in the daemon's log" not_in_log "network namespace is not seen here"
+}
+not_in_log() { ! grep "$1" "$PODLANE_WORK/deviceplugin.log"; }
+nothing_is_left_behind() {
+  eventually 10 no_leftovers || true
+  expect "nothing left: $(node_leftovers)" no_leftovers
+}
+no_leftovers() { [[ -z $(node_leftovers) ]]; }
+
+node_setup
+mount --make-shared /run # As systemd does: without it no mount of the node reaches a container.
+network_start
+cni_install
+containerd_start "$PODLANE_WORK/containerd"
+defer containerd_stop
+containerd_import "$(dirname "$BIN")"/images/{pause,relay,examples,node}.tar
+cni_write_conflist "$CNI_CONF_DIR"
+kubelet_start "$CONTAINERD_SOCKET"
+defer kubelet_stop
+daemon_container_start
+defer daemon_container_stop
+for one in daemon_runs_as_the_manifest_says relay_on_a_queue_lane relay_on_a_veth_lane direct_on_a_queue_lane \
+  direct_on_a_veth_lane namespaces_of_pods_are_seen_by_path nothing_is_left_behind; do
+  run_case "$one"
+done
+finish
