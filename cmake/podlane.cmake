@@ -1,4 +1,4 @@
-# Functions for the folders' CMakeLists. The link and include table of docs/ARCHITECTURE.md is tests/arch/table.cmake;
+# Functions for the folders' CMakeLists. The link and include table of docs/ARCHITECTURE.md is tests/arch/table.txt;
 # tests/arch checks the graph that these calls build against it.
 
 # Everything below deviceplugin/kubelet builds without exceptions (style.md 22).
