@@ -102,7 +102,10 @@ TEST_F(KubeletLinkTest, RegistersAgainWithin2sAfterAKubeletRestart) {
     start_kubelet();
     EXPECT_TRUE(allocatable(3)) << "away for " << away_ms << " ms";
   }
-  EXPECT_EQ(resource().registrations, 4u);  // Once for each life: no double registration.
+  // Once for each life. A kubelet that comes while its predecessor is being asked may be asked twice: which of the two
+  // said yes cannot be known, and a second Register only makes it open the stream anew.
+  EXPECT_GE(resource().registrations, 4u);
+  EXPECT_LE(resource().registrations, 5u);
 }
 
 TEST_F(KubeletLinkTest, ServesAfreshWhenItsSocketIsDeleted) {
