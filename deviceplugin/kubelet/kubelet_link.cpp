@@ -38,6 +38,7 @@ namespace {
 // Calls that wait for the lane table at the same time; the table has one event thread, more would only queue there.
 constexpr std::size_t kWorkers = 4;
 constexpr std::chrono::milliseconds kNoDirectoryLook{500};
+constexpr std::chrono::milliseconds kRegisterPatience{1000};
 // A broken stream is mostly the end of a kubelet: let it go away before it is asked.
 constexpr std::chrono::milliseconds kStreamSettle{300};
 
@@ -190,8 +191,10 @@ MonotonicTime Link::step(Pool& pool, bool have_directory) {
     stop_serving(pool);
     return now + kNoDirectoryLook;
   }
-  if (!serve(pool, now)) return std::max(pool.next_try, now);
+  // The kubelet's socket first, ours second: a starting kubelet removes ours before it makes its own. The other way round
+  // we could register at the new kubelet with a socket that it has just removed, and wait in that call for its patience.
   const std::optional<FileIdentity> kubelet = file_identity(kubelet_socket_);
+  if (!serve(pool, now)) return std::max(pool.next_try, now);
   if (!kubelet) {
     forget(pool);
     if (!std::exchange(said_away_, true)) log_.info("no kubelet: waiting for its socket", {{"path", kubelet_socket_}});
@@ -253,7 +256,9 @@ void Link::check_stream(Pool& pool, MonotonicTime now) {
 
 void Link::register_pool(Pool& pool, const FileIdentity& kubelet) {
   const std::uint64_t streams_before = pool.counters.streams_total;
-  if (const auto done = registration_.call(kubelet_socket_, pool.name); !done) {
+  // A kubelet whose dial back met a socket that was just removed answers only after its own patience (10 s), and this
+  // thread could not serve afresh meanwhile: little patience at first, more for a kubelet that is slow again and again.
+  if (const auto done = registration_.call(kubelet_socket_, pool.name, kRegisterPatience + 2 * pool.retry); !done) {
     if (stopping_) return;
     pool.counters.registration_errors_total.fetch_add(1, std::memory_order_relaxed);
     failed(pool, done.error());

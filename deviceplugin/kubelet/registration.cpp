@@ -8,15 +8,15 @@
 namespace podlane::dp {
 
 namespace {
-constexpr std::chrono::milliseconds kDeadline{10000};
 constexpr int kMaxAnswerBytes = 64 << 10;  // The answer is empty.
 }  // namespace
 
-Result<void> Registration::call(const std::string& kubelet_socket, const std::string& pool) {
+Result<void> Registration::call(const std::string& kubelet_socket, const std::string& pool,
+                                std::chrono::milliseconds patience) {
   PODLANE_TRY_ASSIGN(const std::string target, unix_target(kubelet_socket));
   const auto stub = v1beta1::Registration::NewStub(unix_channel(target, kMaxAnswerBytes));
   grpc::ClientContext context;
-  context.set_deadline(deadline_in(kDeadline));
+  context.set_deadline(deadline_in(patience));
   v1beta1::RegisterRequest request;
   request.set_version(kApiVersion);
   request.set_endpoint(socket_name(pool));

@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <mutex>
 #include <string>
 
@@ -13,7 +14,7 @@ namespace podlane::dp {
 class Registration {
  public:
   // Blocks up to 10 s: a kubelet may dial us back before it answers.
-  Result<void> call(const std::string& kubelet_socket, const std::string& pool);
+  Result<void> call(const std::string& kubelet_socket, const std::string& pool, std::chrono::milliseconds patience);
   void cancel();  // Any thread: the running call and each later one fail at once.
 
  private:

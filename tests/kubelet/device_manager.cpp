@@ -24,6 +24,8 @@ std::shared_ptr<grpc::Channel> dial(const std::string& path) {
   grpc::ChannelArguments arguments;
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   return grpc::CreateCustomChannel("unix:" + path, grpc::InsecureChannelCredentials(), arguments);
 }
 
