@@ -85,9 +85,10 @@ class Link final : public KubeletLink {
   MonotonicTime step(Pool& pool, bool have_directory);
   bool serve(Pool& pool, MonotonicTime now);
   void check_stream(Pool& pool, MonotonicTime now);
-  void register_pool(Pool& pool, const FileIdentity& kubelet);
+  void register_pool(Pool& pool);
   void failed(Pool& pool, const Error& error);
   void forget(Pool& pool);
+  void try_now(Pool& pool);
   void stop_serving(Pool& pool);
   void wake() const;
 
@@ -161,7 +162,9 @@ void Link::run() {
   while (!stopping_) {
     const std::vector<std::string> events = watch_.drain();
     if (std::find(events.begin(), events.end(), kKubeletSocket) != events.end()) {
-      for (const auto& pool : pools_) forget(*pool);
+      // Only no more waiting: whether it is another kubelet, its socket's identity tells. This event may be older than
+      // what step() has seen, and a second Register would make a good stream end.
+      for (const auto& pool : pools_) try_now(*pool);
     }
     const bool have_directory = watch_.refresh();
     MonotonicTime next = std::chrono::steady_clock::now() + options_.look_every;
@@ -210,7 +213,7 @@ MonotonicTime Link::step(Pool& pool, bool have_directory) {
     pool.registered_at.reset();
   }
   if (now < pool.next_try) return pool.next_try;
-  register_pool(pool, *kubelet);
+  register_pool(pool);
   return pool.registered_at ? later : pool.next_try;
 }
 
@@ -254,7 +257,7 @@ void Link::check_stream(Pool& pool, MonotonicTime now) {
   pool.accepted = false;
 }
 
-void Link::register_pool(Pool& pool, const FileIdentity& kubelet) {
+void Link::register_pool(Pool& pool) {
   const std::uint64_t streams_before = pool.counters.streams_total;
   // A kubelet whose dial back met a socket that was just removed answers only after its own patience (10 s), and this
   // thread could not serve afresh meanwhile: little patience at first, more for a kubelet that is slow again and again.
@@ -265,14 +268,17 @@ void Link::register_pool(Pool& pool, const FileIdentity& kubelet) {
     return;
   }
   pool.counters.registrations_total.fetch_add(1, std::memory_order_relaxed);
-  pool.registered_at = kubelet;
+  // The kubelet may have changed during the call. A starting kubelet removes our socket before it makes its own: so when
+  // ours is still there, the one whose socket is there now is the one that answered. Looked at in this order.
+  pool.registered_at = file_identity(kubelet_socket_);
+  if (!pool.server->socket_in_place()) pool.registered_at.reset();
   pool.registered_since = std::chrono::steady_clock::now();
   pool.streams_at_registration = streams_before;
   pool.broken_since.reset();
   pool.retry = {};
   pool.next_try = {};
   pool.last_error.clear();
-  pool.accepted = true;
+  pool.accepted = pool.registered_at.has_value();
   log_.info("registered with the kubelet",
             {{"pool", pool.name}, {"resource", std::string(kResourcePrefix) + pool.name}});
 }
@@ -290,6 +296,10 @@ void Link::forget(Pool& pool) {
   pool.registered_at.reset();
   pool.accepted = false;
   pool.broken_since.reset();
+  try_now(pool);
+}
+
+void Link::try_now(Pool& pool) {
   pool.retry = {};
   pool.next_try = {};
 }
