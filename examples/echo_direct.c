@@ -120,11 +120,11 @@ int main(int argc, char **argv) {
   fprintf(stderr, "echo_direct: %s (%s), UDP port %lu, %s\n", info->device, info->ifname, port,
           info->mode == PODLANE_MODE_SPINNING ? "spinning" : "interrupt");
   /* An empty look at the TUN is a system call, an empty look at the ring is none: while datagrams keep coming, the TUN is
-   * looked at once in 16 passes. */
+   * looked at once in 1024 passes. */
   for (unsigned pass = 0; !stopped && result >= 0; ++pass) {
     const int received = serve(lane, (uint16_t)port);
     int pumped = 0;
-    if (pass % 16 == 0 || info->mode != PODLANE_MODE_SPINNING) result = pumped = podlane_pump_tun(lane, BURST);
+    if (pass % 1024 == 0 || info->mode != PODLANE_MODE_SPINNING) result = pumped = podlane_pump_tun(lane, BURST);
     if (received == 0 && pumped == 0) result = podlane_wait(lane, 100000);
   }
   uint64_t values[64];

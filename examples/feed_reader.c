@@ -160,7 +160,7 @@ int main(int argc, char **argv) {
   for (unsigned pass = 0; !stopped && result >= 0; ++pass) {
     const int received = serve(lane, &feed, (uint16_t)port);
     int pumped = 0;
-    if (pass % 16 == 0 || info->mode != PODLANE_MODE_SPINNING) result = pumped = podlane_pump_tun(lane, BURST);
+    if (pass % 1024 == 0 || info->mode != PODLANE_MODE_SPINNING) result = pumped = podlane_pump_tun(lane, BURST);
     if (received == 0 && pumped == 0 && result >= 0) result = podlane_wait(lane, 10000);
     if (wanted != 0 && feed.messages >= wanted) break;
     if (seconds > 0 && (received == 0 || pass % 64 == 0) && (double)(now_ns() - start) > seconds * 1e9) break;
