@@ -235,13 +235,15 @@ bool frame_to_tun(LanePort& port, std::uint8_t* frame, std::uint32_t frame_bytes
 std::uint32_t tun_to_tx(LanePort& port, std::uint32_t budget_packets) {
   if (port.socket.pool().count(xsk::Place::kSending) != 0) port.socket.reclaim();
   const std::uint32_t wanted = std::min(kSuperPacketFrames, port.socket.send_limit());
-  std::uint32_t reads = 0;
+  const std::uint32_t budget = std::min({budget_packets, kTxBatch, port.tun_budget});
+  std::uint32_t reads = 0, longest = 0;
   port.starved = false;
   TxBatch batch(port);
   for (const UniqueFd& tun : port.tuns) {
     bool in_hand = false;
     std::uint64_t address = 0;
-    while (reads < std::min(budget_packets, kTxBatch)) {
+    std::uint32_t of_queue = 0;
+    while (of_queue < budget) {
       // A read may bring a GSO packet: room for all of it is there first.
       if (!batch.make_room(wanted - (in_hand ? 1 : 0)) || (!in_hand && !batch.take(address))) {
         port.starved = true;
@@ -252,10 +254,15 @@ std::uint32_t tun_to_tx(LanePort& port, std::uint32_t budget_packets) {
       const ReadOutcome outcome = tun_to_tx_one(port, batch, tun.get(), address);
       if (outcome == ReadOutcome::kEmpty) break;
       if (outcome == ReadOutcome::kSent) in_hand = false;
-      ++reads;
+      ++of_queue;
     }
     if (in_hand) batch.give_back(address);
+    reads += of_queue;
+    longest = std::max(longest, of_queue);
   }
+  // A lone packet is sent at once, not after a look for the next one, which would cost it a system call. Where packets
+  // queue up, the batch doubles until a look finds nothing.
+  port.tun_budget = longest >= port.tun_budget ? std::min(kTxBatch, port.tun_budget * 2) : std::max(longest, 1U);
   return reads;
 }
 

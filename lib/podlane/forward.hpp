@@ -16,8 +16,9 @@ std::uint32_t rx_to_tun(LanePort& port, std::uint32_t budget_packets);
 // front of the IP header are overwritten. false: dropped and counted.
 bool frame_to_tun(LanePort& port, std::uint8_t* frame, std::uint32_t frame_bytes);
 
-// Reads up to budget_packets (at most kTxBatch) from the TUN until it is empty, adds L2, completes checksums, cuts GSO
-// packets, and sends and kicks at once. Reads nothing while no frame is free. Work done, in reads.
+// Reads up to budget_packets (at most kTxBatch, and at most port.tun_budget) from each queue of the TUN until it is empty,
+// adds L2, completes checksums, cuts GSO packets, and sends and kicks at once. Reads nothing while no frame is free. Work
+// done, in reads.
 std::uint32_t tun_to_tx(LanePort& port, std::uint32_t budget_packets);
 
 // Kicks until the kernel has taken everything or takes no more for now. true: all taken.

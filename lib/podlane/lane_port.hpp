@@ -79,6 +79,7 @@ struct LanePort {
   xsk::XskSocket socket;
   NextHops next_hops;
   Counters counters;
+  std::uint32_t tun_budget = 1;     // Packets a look at the TUN takes before they are sent; see tun_to_tx().
   bool starved = false;             // The last look at the TUN was put off: no frame was free.
   std::vector<std::uint8_t> spill;  // Room for the part of a packet in its frame, then kSpillBytes.
 
