@@ -158,7 +158,7 @@ bench_sizes() {
     "$(jq -n "$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$(daemon_pid)/status") / 1024 * 10 | round / 10")" MB --must 25
 }
 unpacked() { # Bytes of an image's layer, unpacked.
-  tar -xOf "$build/images/$1.tar" --wildcards 'blobs/sha256/*' --to-command='gzip -dc 2>/dev/null | wc -c' 2>/dev/null | sort -n | tail -n 1
+  tar -xf "$build/images/$1.tar" --wildcards '*blobs/sha256/*' --to-command='gzip -dc 2>/dev/null | wc -c' 2>/dev/null | sort -n | tail -n 1
 }
 
 bench_hundred_pods() {
@@ -175,7 +175,7 @@ if ! node_inside; then
   export PODLANE_BIN=$build/bin
   "$PODLANE_SOURCE/scripts/images.sh" "$build" "$build/images" >/dev/null
   PODLANE_HUNDRED=$(mktemp)
-  export PODLANE_HUNDRED
+  export PODLANE_HUNDRED PODLANE_SOURCE
   trap 'rm -f "$PODLANE_HUNDRED"' EXIT
   bench_hundred_pods
   status=0

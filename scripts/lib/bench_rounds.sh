@@ -86,13 +86,14 @@ case $1 in
     dpdk=$package_cache/dpdk/root
     pmds=$(echo "$dpdk"/usr/lib/*/dpdk/pmds-*)
     mkfifo "$PODLANE_WORK/testpmd.in" 2>/dev/null || true
-    LD_LIBRARY_PATH=$(dirname "$(dirname "$pmds")") "$dpdk/usr/bin/dpdk-testpmd" --no-huge -m 512 -l 0,1 --main-lcore 0 --no-pci \
+    # Line-buffered: else what it says stays in its buffer while it runs.
+    LD_LIBRARY_PATH=$(dirname "$(dirname "$pmds")") stdbuf -oL "$dpdk/usr/bin/dpdk-testpmd" --no-huge -m 512 -l 0,1 --main-lcore 0 --no-pci \
       -d "$pmds/librte_net_af_xdp.so.23" -d "$pmds/librte_net_tap.so.23" -d "$pmds/librte_bus_vdev.so.23" \
       -d "$pmds/librte_mempool_ring.so.23" --vdev net_af_xdp0,iface=nic3 --vdev net_tap0,iface=dtap0 -- \
       --total-num-mbufs=16384 -i --auto-start --nb-cores=1 --forward-mode=io <"$PODLANE_WORK/testpmd.in" >"$PODLANE_WORK/testpmd.log" 2>&1 &
     pid=$!
     exec 8>"$PODLANE_WORK/testpmd.in"
-    eventually 20 grep -q 'Logical Core 1' "$PODLANE_WORK/testpmd.log" || die "testpmd: $(tail -n 3 "$PODLANE_WORK/testpmd.log")"
+    eventually 20 grep -q 'Logical Core 1' "$PODLANE_WORK/testpmd.log" || die "testpmd: $(cat "$PODLANE_WORK/testpmd.log")"
     ip address replace 10.15.0.50/24 dev dtap0
     ip neighbor replace 10.15.0.1 dev dtap0 lladdr "$(ip -n far -j link show wire-nic3 | jq -r '.[0].address')"
     arriving wire-nic3 "$BIN/bench_flood" --cpu 0 --bind 10.15.0.50 --to 10.15.0.1:9 --seconds "$flood_seconds"
