@@ -33,7 +33,9 @@ manifest_mounts() {
 manifest_command() { # One word a line.
   sed -nE 's/^ *command: \["(\/usr\/bin\/podlane-deviceplugin)"\]$/\1/p; s/^ *- (--[a-z-]+=.*)$/\1/p' "$manifest"
 }
-manifest_memory_mib() { sed -nE '/name: deviceplugin/,/volumeMounts/s/.*limits: .*memory: ([0-9]+)Mi.*/\1/p' "$manifest"; }
+manifest_memory_mib() { # limits: memory of the container, in whichever order YAML is written.
+  sed -nE '/name: deviceplugin/,/volumeMounts/{/limits:/,/requests:|volumeMounts/s/.*memory: ([0-9]+)Mi.*/\1/p}' "$manifest" | head -n 1
+}
 
 # What ctr gives a container by itself and the manifest drops. ctr drops after it adds.
 ctr_default_capabilities="CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP NET_BIND_SERVICE SYS_CHROOT KILL AUDIT_WRITE"
