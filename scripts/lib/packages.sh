@@ -1,4 +1,4 @@
-# Debian packages for comparison only, unpacked into a cache and never installed: build/cache/<name>/root. Sourced.
+# Debian packages that are not installed, only unpacked into a cache: build/cache/<name>/root, or $PODLANE_CACHE. Sourced.
 # A second run finds the cache and needs no network. APT's own configuration of the machine is read, not changed.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -24,20 +24,46 @@ packages_stock() {
   packages_unpack "$name"
 }
 
-# packages_newer NAME SUITE PACKAGE: one package from a newer suite of the same archive: the machine's configured source
-# with another suite name, in a private APT directory, pinned so low that nothing would ever be installed from it.
-packages_newer() {
-  local name=$1 suite=$2 package=$3 dir=$package_cache/$1
-  [[ -e $dir/complete ]] && return
+# packages_suite DIRECTORY SUITE: sets packages_options, with which APT sees one suite alone: the machine's configured source
+# with that suite's name, in a private APT directory, pinned so low that nothing would ever be installed from it.
+packages_suite() {
+  local dir=$1 suite=$2
   rm -rf "$dir" && mkdir -p "$dir"/{archives/partial,root,apt/{lists/partial,sources.list.d,preferences.d}}
   packages_newer_sources "$suite" >"$dir/apt/sources.list.d/newer.sources"
   [[ -s $dir/apt/sources.list.d/newer.sources ]] || return 1
   printf 'Package: *\nPin: release n=%s\nPin-Priority: 1\n' "$suite" >"$dir/apt/preferences.d/newer"
-  local options=(-qq -o Debug::NoLocking=1 -o APT::Sandbox::User=root -o "Dir::State::lists=$dir/apt/lists"
+  packages_options=(-qq -o Debug::NoLocking=1 -o APT::Sandbox::User=root -o "Dir::State::lists=$dir/apt/lists"
     -o "Dir::Cache::pkgcache=" -o "Dir::Cache::srcpkgcache=" -o "Dir::Etc::sourcelist=/dev/null"
     -o "Dir::Etc::sourceparts=$dir/apt/sources.list.d" -o "Dir::Etc::preferencesparts=$dir/apt/preferences.d")
-  apt-get update "${options[@]}" >/dev/null || return 1
-  (cd "$dir/archives" && apt-get download "${options[@]}" "$package/$suite" >/dev/null) || return 1
+  apt-get update "${packages_options[@]}" >/dev/null
+}
+
+# packages_newer NAME SUITE PACKAGE: one package from a newer suite of the same archive.
+packages_newer() {
+  local name=$1 suite=$2 package=$3 dir=$package_cache/$1
+  [[ -e $dir/complete ]] && return
+  packages_suite "$dir" "$suite" || return 1
+  (cd "$dir/archives" && apt-get download "${packages_options[@]}" "$package/$suite" >/dev/null) || return 1
+  rm -rf "$dir/apt"
+  packages_unpack "$name"
+}
+
+# packages_kernel NAME SUITE: the suite's current kernel with its modules. linux-image-amd64 is empty; it names the package
+# of the current version, which newer suites have divided further.
+packages_kernel() {
+  local name=$1 suite=$2 dir=$package_cache/$1 found=linux-image-amd64 more
+  [[ -e $dir/complete ]] && return
+  packages_suite "$dir" "$suite" || return 1
+  until [[ $found == "${more:-}" ]]; do
+    more=$found
+    found=$(apt-cache depends "${packages_options[@]}" $more |
+      awk -v known="$more" '$1 == "Depends:" && $2 ~ /^linux-(image|binary|modules)-[0-9]/ { print $2 }
+        END { gsub(" ", "\n", known); print known }' | sort -u | tr '\n' ' ' | sed 's/ $//') || return 1
+  done
+  [[ $found != linux-image-amd64 ]] || return 1
+  found=${found//linux-image-amd64/}
+  # shellcheck disable=SC2086 # A list of names.
+  (cd "$dir/archives" && apt-get download "${packages_options[@]}" $found >/dev/null) || return 1
   rm -rf "$dir/apt"
   packages_unpack "$name"
 }

@@ -1,0 +1,108 @@
+"""Reads a scenario file. What it may hold is the tables here; anything else is refused by name."""
+import json
+import re
+from dataclasses import dataclass, field
+
+
+class Problem(Exception):
+    """Something a reader can act on: it names the file, the key, and what would be right."""
+
+
+# key -> (type, what would be right)
+TOP = {
+    "about": (str, "one sentence: what this scenario proves"),
+    "kernel": (dict, 'an object with "suite" and "version" or "atLeast"'),
+    "cpus": (dict, 'an object with "sockets", "cores", "threads"'),
+    "numa": (list, 'a list of objects with "cpus" and "memoryMiB"'),
+    "memoryMiB": (int, "a number of MiB"),
+    "timeoutSeconds": (int, "a number of seconds for the whole scenario"),
+    "nics": (list, 'a list of objects with "name"'),
+    "nvme": (list, 'a list of objects with "sizeMiB"'),
+    "modules": (list, "a list of kernel modules, loaded in this order with what they depend on"),
+    "programs": (list, "a list of programs and sets of lib/guest.py: ip, /a/path, build:podlane, source:scripts/lib, image:relay, +node"),
+    "boot": (str, "kernel arguments"),
+    "steps": (list, 'a list of objects with "name" and "suite" or "run"'),
+}
+NIC = {
+    "name": (str, "the interface's name in the guest"),
+    "model": (str, "a QEMU device: virtio-net-pci, igb, e1000e, vmxnet3"),
+    "queues": (int, "a number of queue pairs, virtio-net-pci only"),
+    "node": (int, "the NUMA node it is attached to"),
+    "wire": (str, "a name; NICs of one wire reach each other"),
+    "netns": (str, "the guest's network namespace that it is put into"),
+    "options": (str, "further options of the QEMU device"),
+}
+STEP = {
+    "name": (str, "a short name"),
+    "suite": (str, "a test program of the build"),
+    "filter": (str, "its --gtest_filter"),
+    "run": (str, "a command of the guest's bash; scripts of tests/vm/steps are in /vm/steps"),
+    "timeoutSeconds": (int, "a number of seconds"),
+    "differs": (dict, "test name -> what it recorded as different on this kernel"),
+    "expect": (dict, 'an object with "status", "words", "json"'),
+}
+EXPECT = {
+    "status": (int, "the exit status"),
+    "words": (list, "a list of words that the output must hold"),
+    "json": (dict, "what the last line of the output must hold"),
+}
+
+
+@dataclass
+class Scenario:
+    name: str
+    about: str
+    kernel: dict
+    cpus: dict = field(default_factory=lambda: {"sockets": 1, "cores": 2, "threads": 1})
+    numa: list = field(default_factory=list)
+    memoryMiB: int = 2048
+    timeoutSeconds: int = 900
+    nics: list = field(default_factory=list)
+    nvme: list = field(default_factory=list)
+    modules: list = field(default_factory=list)
+    programs: list = field(default_factory=list)
+    boot: str = ""
+    steps: list = field(default_factory=list)
+
+
+def check_keys(where, value, table, required=()):
+    for key, one in value.items():
+        if key not in table:
+            raise Problem(f"{where}: unknown key '{key}'; known: {', '.join(table)}")
+        kind, right = table[key]
+        if not isinstance(one, kind) or isinstance(one, bool):
+            raise Problem(f"{where}.{key} {json.dumps(one)} must be {right}")
+    for key in required:
+        if key not in value:
+            raise Problem(f"{where}: '{key}' is missing: {table[key][1]}")
+
+
+def read(path):
+    try:
+        value = json.loads(path.read_text())
+    except FileNotFoundError:
+        others = ", ".join(sorted(other.stem for other in path.parent.glob("*.json")))
+        raise Problem(f"no scenario '{path.stem}'; there are {others}") from None
+    except json.JSONDecodeError as error:
+        raise Problem(f"{path.name}: {error}") from None
+    where = path.stem
+    check_keys(where, value, TOP, ("about", "kernel", "steps"))
+    check_keys(f"{where}.kernel", value["kernel"],
+               {"suite": (str, "a suite of Debian"), "version": (str, "what the release begins with: 6.1"),
+                "atLeast": (str, "the lowest release: 6.13")}, ("suite",))
+    for at, nic in enumerate(value.get("nics", [])):
+        check_keys(f"{where}.nics[{at}]", nic, NIC, ("name",))
+        if nic.get("queues", 1) > 1 and nic.get("model", "virtio-net-pci") != "virtio-net-pci":
+            raise Problem(f"{where}.nics[{at}].queues is for virtio-net-pci; {nic['model']} has its own number")
+        if nic.get("node", 0) >= max(1, len(value.get("numa", []))):
+            raise Problem(f"{where}.nics[{at}].node {nic['node']} must be one of the nodes in 'numa'")
+    names = set()
+    for at, step in enumerate(value["steps"]):
+        check_keys(f"{where}.steps[{at}]", step, STEP, ("name",))
+        check_keys(f"{where}.steps[{at}].expect", step.get("expect", {}), EXPECT)
+        if ("suite" in step) == ("run" in step):
+            raise Problem(f"{where}.steps[{at}] must have one of 'suite' and 'run'")
+        if not re.fullmatch(r"[a-z0-9-]+", step["name"]) or step["name"] in names:
+            raise Problem(f"{where}.steps[{at}].name '{step['name']}' must be lower case, digits and '-', each once")
+        names.add(step["name"])
+    return Scenario(name=where, **value)
