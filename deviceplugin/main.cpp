@@ -109,6 +109,9 @@ int run(const DaemonOptions& options, const Config& config, const HttpAddress& h
 int main_inner(int argc, char** argv) {
   // gRPC's threads would each get a heap of their own and keep it: two are enough, and 25 MB is the daemon's bound.
   ::mallopt(M_ARENA_MAX, 2);
+  // What a burst of pods took (lists, documents) goes back to the kernel; glibc would raise its thresholds and keep it.
+  ::mallopt(M_MMAP_THRESHOLD, 64 << 10);
+  ::mallopt(M_TRIM_THRESHOLD, 128 << 10);
   const auto parsed = parse_command_line(argc, argv);
   if (const int* code = std::get_if<int>(&parsed)) return *code;
   const DaemonOptions& options = std::get<DaemonOptions>(parsed);

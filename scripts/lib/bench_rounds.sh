@@ -71,6 +71,9 @@ case $1 in
   relay-queue-interrupt)
     with_relay ri bare_exec ri "$BIN"/$(pingpong) --wait blocking --to 10.9.0.1:7 --bind "$(address_of ri):40000"
     ;;
+  relay-veth-interrupt)
+    with_relay ri bare_exec ri "$BIN"/$(pingpong) --wait blocking --to 10.10.0.1:7 --bind "$(address_of ri):40000"
+    ;;
   naive)
     with_relay naive bare_exec naive "$BIN"/$(pingpong) --to 10.8.0.9:7
     ;;

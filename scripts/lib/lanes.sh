@@ -4,7 +4,7 @@
 #   node namespace                                         namespace "far"
 #   nic0 10.9.0.2/24   pool feed, kind queue   ───────────  wire-nic0 10.9.0.1/24    UDP port 7 sent straight back,
 #   nic1 10.10.0.2/16  pool burst, kind veth   ───────────  wire-nic1 10.10.0.1/16   port 9 dropped (reflect.bpf.c)
-#   ptp veths of the pods, 10.244.0.0/24, routed by the node out of nic0
+#   ptp veths of the pods, 10.244.0.0/16, routed by the node out of nic0
 
 source "$(dirname "${BASH_SOURCE[0]}")/node.sh"
 
@@ -22,19 +22,22 @@ manifest_capabilities() {
 network_start() {
   node_nic nic0 far 10.9.0.2/24 10.9.0.1/24
   node_nic nic1 far 10.10.0.2/16 10.10.0.1/16
-  ip -n far route add 10.244.0.0/24 via 10.9.0.2
+  ip -n far route add 10.244.0.0/16 via 10.9.0.2
   local nic
   for nic in nic0 nic1; do inside far ip link set "wire-$nic" xdpdrv object "$BIN/reflect.bpf.o" section xdp; done
 }
 
 daemon_write_config() { # daemon_write_config FILE [EXTRA_KEYS_OF_QUEUE_POOL]
+  local veth_keys=
+  [[ ${BURST_KIND:-veth} != veth ]] || veth_keys=' "devices": { "names": ["nic1"] }, "gateway": "10.10.0.1",
+    "frames": '${BURST_FRAMES:-8192}', "ringSize": '${BURST_RING:-4096}','
   cat >"$1" <<JSON
 { "pools": [
   { "name": "feed", "lane": "queue", "devices": { "names": ["nic0"] }, "trusted": true, "subnets": ["10.9.0.0/24"],
     "gateway": "10.9.0.1", "frames": 8192, "ringSize": 4096${2:-},
     "ipam": { "type": "host-local", "ranges": [[{ "subnet": "10.9.0.0/24", "rangeStart": "10.9.0.100" }]] } },
-  { "name": "burst", "lane": "veth", "lanes": ${BURST_LANES:-16}, "devices": { "names": ["nic1"] },
-    "subnets": ["10.10.0.0/16"], "gateway": "10.10.0.1", "frames": ${BURST_FRAMES:-8192}, "ringSize": ${BURST_RING:-4096},
+  { "name": "burst", "lane": "${BURST_KIND:-veth}", "lanes": ${BURST_LANES:-16},
+    "subnets": ["10.10.0.0/16"],$veth_keys
     "ipam": { "type": "host-local", "ranges": [[{ "subnet": "10.10.0.0/16", "rangeStart": "10.10.1.0" }]] } } ] }
 JSON
 }
@@ -98,7 +101,7 @@ cni_install() {
   install -m 755 "$BIN/podlane" /opt/cni/bin/podlane
 }
 
-ptp_conf='{"type":"ptp","ipam":{"type":"host-local","ranges":[[{"subnet":"10.244.0.0/24"}]],"routes":[{"dst":"0.0.0.0/0"}]}}'
+ptp_conf='{"type":"ptp","ipam":{"type":"host-local","ranges":[[{"subnet":"10.244.0.0/16"}]],"routes":[{"dst":"0.0.0.0/0"}]}}'
 podlane_conf='{"type":"podlane","capabilities":{"io.kubernetes.cri.pod-annotations":true},"tun":{"name":"lane0"}}'
 
 cni_write_conflist() { # cni_write_conflist DIRECTORY

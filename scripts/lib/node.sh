@@ -51,6 +51,20 @@ node_remove_cgroups() {
   done < <(node_cgroup_leftovers)
 }
 
+# memory_group NAME: makes a control group of this node that counts memory, of either version; prints its folder.
+memory_group() {
+  local root=/sys/fs/cgroup/memory group
+  if [[ ! -d $root ]]; then
+    root=/sys/fs/cgroup
+    echo +memory >"$root/cgroup.subtree_control"
+    mkdir -p "$root/$PODLANE_CGROUP"
+    echo +memory >"$root/$PODLANE_CGROUP/cgroup.subtree_control"
+  fi
+  group=$root/$PODLANE_CGROUP/$1
+  mkdir -p "$group"
+  echo "$group"
+}
+
 node_setup() {
   # The first process of a pid namespace gets no signal that it has no handler for (pid_namespaces(7)).
   trap 'exit 143' TERM

@@ -113,6 +113,68 @@ kill_and_restart_daemon() {
   daemon_start
 }
 
+# What an upgrade meets: a program of another build on the NIC's link. It works, and is replaced under running traffic.
+daemon_upgraded_loses_no_packet_and_replaces_the_program() {
+  local name=upgrade fault tags after
+  must demo_pod "$name" relay queue interrupt || return 1
+  must eventually 10 demo_lane_serving "$name" || return 1
+  inside far ping -c 1 -W 2 "$(demo_lane_address "$name")" >/dev/null || true
+  fault=$(flow_through "$name" other_version_then_ours)
+  tags=$(<"$PODLANE_WORK/tags")
+  after=$(steering_tag)
+  expect "another program was on the NIC: $tags" test "${tags% *}" != "${tags#* }"
+  expect "ours is there again: $after" test "$after" == "${tags% *}"
+  expect "none missing of 4000, got $fault" test "$(missing "$fault")" == 0
+  expect "the lane is served by the same owner" eventually 10 demo_lane_serving "$name"
+  demo_pod_remove "$name"
+}
+other_version_then_ours() {
+  daemon_kill
+  "$BIN/other_steering" "$BIN/other_steering.bpf.o" /sys/fs/bpf/podlane "$(cat /sys/class/net/nic0/ifindex)" >"$PODLANE_WORK/tags"
+  sleep 0.3
+  daemon_start
+}
+steering_tag() { bpftool -j net show dev nic0 2>/dev/null | jq -r '.[0].xdp[0].id // .[0].xdp[0].multi_attachments[0].id' |
+  xargs bpftool -j prog show id | jq -r .tag; }
+
+daemon_restarted_and_relay_killed_later() {
+  local name=killed-later
+  must demo_pod "$name" relay queue interrupt || return 1
+  must eventually 10 demo_lane_serving "$name" || return 1
+  kill_and_restart_daemon
+  expect "round trips by the relay that outlived the daemon" asks "$name" relay queue 10.9.0.1
+  kill -KILL "$(demo_pid "$name")"
+  must eventually 10 relay_exited "$name" || return 1
+  must kubelet restart-container "default/$name" podlane-relay >/dev/null || return 1
+  expect "served again" eventually 10 demo_lane_serving "$name"
+  expect "round trips" asks "$name" relay queue 10.9.0.1
+  demo_pod_remove "$name"
+}
+
+# The lane's default route is in the lane's table, by a rule for its address. Without carrier it stops counting, and the
+# pod's main table takes over.
+relay_killed_and_the_lanes_routes_fail_over() {
+  local name=fail-over netns address before after
+  must demo_pod "$name" relay queue interrupt || return 1
+  must eventually 10 demo_lane_serving "$name" || return 1
+  netns=$(demo_netns "$name") address=$(demo_lane_address "$name")
+  expect "by the lane while it is served" test "$(way_out "$netns" "$address")" == lane0
+  kill -KILL "$(demo_pid "$name")"
+  must eventually 5 lane_without_carrier "$netns" || return 1
+  expect "by eth0 without carrier" test "$(way_out "$netns" "$address")" == eth0
+  before=$(sent_on "$netns" eth0)
+  nsenter --net="$netns" ping -c 3 -i 0.01 -W 1 -I "$address" 10.9.0.1 >/dev/null 2>&1 || true
+  after=$(sent_on "$netns" eth0)
+  expect "packets leave by eth0: $before to $after" test "$((after - before))" -ge 3
+  must eventually 10 relay_exited "$name" || return 1
+  must kubelet restart-container "default/$name" podlane-relay >/dev/null || return 1
+  must eventually 10 demo_lane_serving "$name" || return 1
+  expect "by the lane again" test "$(way_out "$netns" "$address")" == lane0
+  demo_pod_remove "$name"
+}
+way_out() { nsenter --net="$1" ip -j route get 10.9.0.1 from "$2" | jq -r '.[0].dev'; }
+sent_on() { nsenter --net="$1" ip -j -s link show dev "$2" | jq '.[0].stats64.tx.packets'; }
+
 relay_killed_drops_the_carrier_and_the_next_relay_has_the_lane() {
   local name=relay-killed netns
   must demo_pod "$name" relay queue interrupt || return 1
@@ -193,7 +255,8 @@ for one in ${PODLANE_CASES:-lane_pod_with_the_daemon_dead_gets_code_11_and_works
   direct_on_a_queue_lane_carries_packets direct_on_a_veth_lane_carries_packets \
   daemon_killed_and_restarted_loses_no_packet_on_a_queue_lane \
   daemon_killed_and_restarted_loses_no_packet_on_a_veth_lane \
-  relay_killed_drops_the_carrier_and_the_next_relay_has_the_lane \
+  daemon_upgraded_loses_no_packet_and_replaces_the_program daemon_restarted_and_relay_killed_later \
+  relay_killed_and_the_lanes_routes_fail_over relay_killed_drops_the_carrier_and_the_next_relay_has_the_lane \
   daemon_and_relay_killed_at_once_then_the_lane_works daemon_restarted_before_anyone_connected \
   kubelet_restart_registers_again_and_pods_go_on nothing_is_left_behind}; do
   run_case "$one"
