@@ -24,16 +24,16 @@ bool is_what_ships() {
   return kBuildType == "Release" && !kSanitized;
 }
 
-TEST(Binaries, CniAndRelayNeedNoLibrary) {
+TEST(Binaries, CniRelayAndNodeConfigNeedNoLibrary) {
   if (kSanitized) return;
-  for (const char* name : {"podlane", "podlane-relay"}) {
+  for (const char* name : {"podlane", "podlane-relay", "podlane-nodeconfig"}) {
     const std::string dynamic = must_run("readelf -d " + program(name));
     EXPECT_EQ(dynamic.find("NEEDED"), std::string::npos) << name << ": " << dynamic;
   }
 }
 
-TEST(Binaries, CniAndRelayHoldNoGrpcNorBpfLoader) {
-  for (const char* name : {"podlane", "podlane-relay"}) {
+TEST(Binaries, CniRelayAndNodeConfigHoldNoGrpcNorBpfLoader) {
+  for (const char* name : {"podlane", "podlane-relay", "podlane-nodeconfig"}) {
     std::istringstream symbols(must_run("nm -C " + program(name)));
     for (std::string line; std::getline(symbols, line);) {
       for (const char* forbidden :

@@ -77,7 +77,7 @@ std::vector<Include> includes_under(const std::vector<std::string>& folders) {
   return found;
 }
 
-const std::vector<std::string> kProduct{"lib", "cni", "relay", "bpf", "deviceplugin", "ctl"};
+const std::vector<std::string> kProduct{"lib", "cni", "relay", "bpf", "deviceplugin", "nodeconfig", "ctl"};
 
 TEST(Graph, IncludesFollowTheTable) {
   const std::vector<Row> table = rows();
