@@ -33,6 +33,11 @@ vm_answer() {
   defer stop_process "$!"
 }
 
+# vm_static_neighbor POD NIC: the far side knows the lane's MAC without asking.
+vm_static_neighbor() {
+  ip -n far neigh replace "$(demo_lane_address "$1")" lladdr "$(<"/sys/class/net/$2/address")" dev "wire-$2" nud permanent
+}
+
 # vm_traffic POD PATH KIND FAR: what begins in the pod and comes back, numbered packets to it without loss, pings; one object.
 vm_traffic() {
   local name=$1 path=$2 kind=$3 far=$4 address pings received='{}'
