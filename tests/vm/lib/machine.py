@@ -57,7 +57,7 @@ def nics(wanted, ports):
         else:
             hub = wires(wanted).index(nic["wire"]) if "wire" in nic else 100 + at
             words += ["-netdev", f"hubport,id=net{at},hubid={hub}"]
-        device = f"{model},netdev=net{at},mac={guest.mac(at)},romfile=" + ports.get(at, "")
+        device = f"{model},netdev=net{at},mac={guest.mac(at)},romfile=" + ports.get(at, ",bus=pcie.0")
         if queues > 1:
             device += f",mq=on,vectors={2 * queues + 2}"
         words += ["-device", device + ("," + nic["options"] if "options" in nic else "")]
@@ -97,7 +97,7 @@ def command_line(wanted, kernel, initramfs, logs):
         with open(image, "wb") as file:
             file.truncate(disk["sizeMiB"] << 20)
         words += ["-drive", f"file={image},format=raw,if=none,id=disk{at}",
-                  "-device", f"nvme,drive=disk{at},serial=disk{at}{ports.get(len(wanted.nics) + at, '')}"]
+                  "-device", f"nvme,drive=disk{at},serial=disk{at}{ports.get(len(wanted.nics) + at, ',bus=pcie.0')}"]
     return words
 
 
