@@ -11,6 +11,7 @@ namespace podlane::nodeconfig {
 namespace {
 
 constexpr std::array kBusyWaitsMs = {5, 20, 80};
+constexpr std::int64_t kForgottenAfterMs = 3600 * 1000;  // Mends of a setting that held since.
 constexpr int kMoreTries = 3;  // For huge pages: each try may find more, once the kernel has compacted memory.
 
 // 0, or the errno.
@@ -73,6 +74,14 @@ Result<void> apply_one(Change& change, const Facts& facts, const Tree& tree, Cha
   return {};
 }
 
+Result<void> forget_mends(const Change& change, const Facts& facts, ChangeJournal& journal) {
+  const ChangeRecord* const found = journal.find(change.setting.key);
+  if (found == nullptr || found->mends == 0 || facts.uptime_ms - found->mended_ms < kForgottenAfterMs) return {};
+  ChangeRecord record = *found;
+  record.mends = 0;
+  return journal.put(record);
+}
+
 }  // namespace
 
 Result<void> apply(Plan& plan, const Facts& facts, const Tree& tree, ChangeJournal& journal) {
@@ -86,6 +95,7 @@ Result<void> apply(Plan& plan, const Facts& facts, const Tree& tree, ChangeJourn
   plan.leftovers.clear();
   for (Change& change : plan.changes) {
     if (change.outcome == Outcome::kWanted) PODLANE_TRY(apply_one(change, facts, tree, journal));
+    else if (change.outcome == Outcome::kInForce) PODLANE_TRY(forget_mends(change, facts, journal));
   }
   return {};
 }

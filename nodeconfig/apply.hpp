@@ -11,6 +11,8 @@ namespace podlane::nodeconfig {
 
 // Carries out what the plan wants and puts the outcomes into it. An error: the journal cannot be written; then the
 // change that it was for was not made. Nothing is written when anything of the plan is impossible.
+//
+// A setting that was mended and then held for an hour counts from none again.
 Result<void> apply(Plan& plan, const Facts& facts, const Tree& tree, ChangeJournal& journal);
 
 enum class UndoOutcome { kRestored, kWasOriginal, kLeft, kGone, kFailed };

@@ -27,7 +27,7 @@ bool numbered(std::string_view name, std::string_view prefix, Number& number) {
 
 std::string text_or_empty(const Tree& tree, const std::string& path) {
   auto file = tree.read(path);
-  return file ? std::move(file->text) : std::string();
+  return file ? std::move(*file) : std::string();
 }
 
 std::uint64_t count_or_zero(const Tree& tree, const std::string& path) {
@@ -36,8 +36,8 @@ std::uint64_t count_or_zero(const Tree& tree, const std::string& path) {
 }
 
 Result<CpuSet> read_list(const Tree& tree, const std::string& path) {
-  PODLANE_TRY_ASSIGN(const File file, tree.read(path));
-  auto set = CpuSet::parse_list(file.text);
+  PODLANE_TRY_ASSIGN(const std::string text, tree.read(path));
+  auto set = CpuSet::parse_list(text);
   if (!set) return std::unexpected(std::move(set).error().with(path));
   return set;
 }
@@ -246,8 +246,7 @@ const Irq* Facts::irq_by_key(std::string_view key) const {
 
 Result<Facts> read_facts(const Tree& tree) {
   Facts facts;
-  PODLANE_TRY_ASSIGN(const File boot_id, tree.read("/proc/sys/kernel/random/boot_id"));
-  facts.boot_id = boot_id.text;
+  PODLANE_TRY_ASSIGN(facts.boot_id, tree.read("/proc/sys/kernel/random/boot_id"));
   double uptime = 0;
   const std::string uptime_text = text_or_empty(tree, "/proc/uptime");
   std::from_chars(uptime_text.data(), uptime_text.data() + uptime_text.size(), uptime);

@@ -46,7 +46,7 @@ std::vector<std::string> arguments_of(const Tree& tree, unsigned pid) {
   std::vector<std::string> arguments(1);
   const auto file = tree.read("/proc/" + std::to_string(pid) + "/cmdline");
   if (!file) return {};
-  for (const char c : file->text) {
+  for (const char c : *file) {
     if (c == '\0') arguments.emplace_back();
     else arguments.back() += c;
   }
@@ -68,7 +68,7 @@ void take_file(const Tree& tree, const std::string& path, KubeletState& state) {
     state.problems.push_back(file.error().message());
     return;
   }
-  for (auto& [key, value] : parse_kubelet_configuration(file->text)) state.configured[key] = {value, path};
+  for (auto& [key, value] : parse_kubelet_configuration(*file)) state.configured[key] = {value, path};
 }
 
 // Drop-ins count in lexical order, sub-directories too (kubelet --config-dir).
@@ -177,7 +177,7 @@ KubeletState read_kubelet_state(const Tree& tree, const Process* kubelet) {
     state.config_dir = flag_value(arguments, "--config-dir");
   }
   if (const auto file = tree.read(kCpuManagerState)) {
-    const auto parsed = parse_cpu_manager_state(file->text, state);
+    const auto parsed = parse_cpu_manager_state(*file, state);
     if (!parsed) state.problems.push_back(std::string(kCpuManagerState) + ": " + parsed.error().message());
     // A kubelet that is killed between two writes leaves CPUs in both places: kubernetes issue 136604.
     const CpuSet both = state.exclusive_cpus() & state.shared;
@@ -187,7 +187,7 @@ KubeletState read_kubelet_state(const Tree& tree, const Process* kubelet) {
     }
   }
   if (const auto file = tree.read(kMemoryManagerState)) {
-    if (const auto document = json::parse(file->text); document && document->is_object()) {
+    if (const auto document = json::parse(*file); document && document->is_object()) {
       const json::Value policy = document->value("policyName", json::Value());
       if (policy.is_string()) state.memory_policy = policy.get<std::string>();
     }

@@ -1,8 +1,12 @@
 // podlane-nodeconfig: the commands. What each exit status means stands in docs/node-profile.md.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 
 #include "lib/base/file.hpp"
+#include "nodeconfig/daemon.hpp"
 #include "nodeconfig/node.hpp"
 #include "nodeconfig/report.hpp"
 #include "nodeconfig/snapshot.hpp"
@@ -21,6 +25,8 @@ struct Options {
   std::string run_dir = "/run/podlane";
   std::string profile = "/etc/podlane/node-profile.json";
   std::string output;
+  std::string log_level = "info";
+  int settle_ms = DaemonOptions{}.settle_ms;
   bool as_json = false;
 };
 
@@ -102,6 +108,29 @@ int run_snapshot(const Options& options) {
   return std::fwrite(tar.data(), 1, tar.size(), stdout) == tar.size() ? 0 : kExitFailed;
 }
 
+int run_run(const Options& options) {
+  const auto level = parse_log_level(options.log_level);
+  if (!level) {
+    failed(level.error());
+    return kExitUsage;
+  }
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&set, signal);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  Log log(STDERR_FILENO, "nodeconfig", *level);
+  log.info("running", {{"version", PODLANE_VERSION}, {"profile", options.profile}});
+  const auto ended = run_daemon(
+      {.root = options.root, .run_dir = options.run_dir, .profile = options.profile, .settle_ms = options.settle_ms},
+      log);
+  if (!ended) {
+    log.error("ended", {{"error", ended.error().message()}});
+    return kExitFailed;
+  }
+  log.info("stopping; every setting stays");
+  return 0;
+}
+
 int run_check(const Options& options) {
   const auto profile = load_profile(options.profile);
   if (!profile) return failed_profile(profile.error());
@@ -137,6 +166,11 @@ int main_inner(int argc, char** argv) {
   command("snapshot", "A scrubbed tar of the files that decisions are made from; usable as --root once unpacked",
           run_snapshot)
       ->add_option("--output", options.output, "File; standard output otherwise");
+  CLI::App* const run = command("run", "Keeps the node as the profile says: the daemon", run_run);
+  run->add_option("--settle-ms", options.settle_ms, "From an event to the next look")
+      ->check(CLI::Range(1, 600000))
+      ->capture_default_str();
+  run->add_option("--log-level", options.log_level, "debug, info, warn or error")->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -19,12 +19,12 @@ std::string_view trimmed(std::string_view text) {
 std::int64_t start_of(const Tree& tree, const std::string& pid) {
   const auto stat = tree.read("/proc/" + pid + "/stat");
   if (!stat) return 0;
-  std::size_t at = stat->text.rfind(')');
-  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = stat->text.find(' ', at + 1);
+  std::size_t at = stat->rfind(')');
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = stat->find(' ', at + 1);
   std::int64_t ticks = 0;
   if (at == std::string::npos) return 0;
-  const char* const begin = stat->text.data() + at + 1;
-  std::from_chars(begin, stat->text.data() + stat->text.size(), ticks);
+  const char* const begin = stat->data() + at + 1;
+  std::from_chars(begin, stat->data() + stat->size(), ticks);
   return ticks * 10;  // USER_HZ is 100 on every architecture that a node has.
 }
 
@@ -63,9 +63,10 @@ void tuned_claims(const Tree& tree, const std::string& profile, std::set<std::st
                   std::vector<Claim>& claims) {
   if (profile.empty() || profile.find('/') != profile.npos || !seen.insert(profile).second || seen.size() > 16) return;
   const std::string path = tuned_profile_file(tree, profile);
-  const auto file = path.empty() ? fail(Errc::kNotFound, "") : tree.read(path);
+  if (path.empty()) return;
+  const auto file = tree.read(path);
   if (!file) return;
-  for (const IniLine& line : parse_ini(file->text)) {
+  for (const IniLine& line : parse_ini(*file)) {
     if (line.section == "main" && line.option == "include") {
       tuned_claims(tree, line.value, seen, claims);
       continue;
@@ -77,7 +78,7 @@ void tuned_claims(const Tree& tree, const std::string& profile, std::set<std::st
 
 void find_tuned(const Tree& tree, bool running, std::vector<Owner>& owners) {
   const auto active = tree.read("/etc/tuned/active_profile");
-  const std::string profiles = active ? std::string(trimmed(active->text)) : "";
+  const std::string profiles = active ? std::string(trimmed(*active)) : "";
   if (!running || profiles.empty() || profiles == "none") return;
   Owner owner{.name = "TuneD",
               .evidence = "tuned runs with profile " + profiles + " (/etc/tuned/active_profile)",
@@ -95,7 +96,7 @@ void find_crio(const Tree& tree, std::vector<Owner>& owners) {
   for (const std::string& name : tree.list("/etc/crio/crio.conf.d")) {
     const std::string path = "/etc/crio/crio.conf.d/" + name;
     const auto file = tree.read(path);
-    if (!file || file->text.find("high-performance") == std::string::npos) continue;
+    if (!file || file->find("high-performance") == std::string::npos) continue;
     owners.push_back({.name = "CRI-O high-performance handler",
                       .evidence = path + " names it",
                       .advice = "for pods with its annotations it writes default_smp_affinity, C-states and governors: "
@@ -113,8 +114,8 @@ std::vector<Process> find_processes(const Tree& tree, const std::vector<std::str
     const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), process.pid);
     if (error != std::errc() || end != entry.data() + entry.size()) continue;
     auto comm = tree.read("/proc/" + entry + "/comm");
-    if (!comm || std::find(names.begin(), names.end(), comm->text) == names.end()) continue;
-    process.name = std::move(comm->text);
+    if (!comm || std::find(names.begin(), names.end(), *comm) == names.end()) continue;
+    process.name = std::move(*comm);
     process.started_ms = start_of(tree, entry);
     found.push_back(std::move(process));
   }

@@ -316,18 +316,19 @@ Reading read_setting(const Tree& tree, const Setting& setting) {
     reading.error = file.error().errno_value() != 0 ? file.error().errno_value() : EIO;
     return reading;
   }
-  reading.mode = file->mode;
-  reading.now = canonical(setting.knob->format, file->text);
+  reading.now = canonical(setting.knob->format, *file);
   const std::string folder = setting.path.substr(0, setting.path.rfind('/') + 1);
-  if (setting.knob->scope == Scope::kIrq) {
+  if (setting.knob->scope == Scope::kIrq && satisfies(setting, *reading.now)) {
     if (const auto effective = tree.read(folder + "effective_affinity_list")) {
-      reading.effective = canonical(Format::kList, effective->text);
+      reading.effective = canonical(Format::kList, *effective);
     }
+  } else if (setting.knob->scope == Scope::kIrq) {
+    reading.mode = tree.mode(setting.path);
   }
   std::string words;
-  if (setting.knob->format == Format::kChoice) words = file->text;
+  if (setting.knob->format == Format::kChoice) words = *file;
   if (!setting.knob->offered.empty()) {
-    if (const auto offered = tree.read(folder + std::string(setting.knob->offered))) words = offered->text;
+    if (const auto offered = tree.read(folder + std::string(setting.knob->offered))) words = *offered;
   }
   for (std::size_t at = 0; at < words.size();) {
     const std::size_t end = std::min(words.find(' ', at), words.size());

@@ -36,10 +36,10 @@ std::string canonical(Format format, std::string_view text);
 bool satisfies(const Setting& setting, std::string_view now);
 
 struct Reading {
-  std::optional<std::string> now;  // Canonical; empty: not readable, see error.
-  int error = 0;                   // errno
-  mode_t mode = 0;
-  std::string effective;             // Of an interrupt: where it fires.
+  std::optional<std::string> now;    // Canonical; empty: not readable, see error.
+  int error = 0;                     // errno
+  mode_t mode = 0;                   // Of an interrupt that is not where it is wanted.
+  std::string effective;             // Of one that is: where it fires.
   std::vector<std::string> offered;  // Words that can be chosen; empty where the knob has no such list.
   bool meaningless = false;          // Knob::needs is missing.
 };

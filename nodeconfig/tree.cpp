@@ -49,26 +49,32 @@ Result<Tree> Tree::open(const std::string& root, Write write) {
   return Tree(std::string_view(resolved) == "/" ? "" : resolved, std::move(fd), std::move(write));
 }
 
-Result<File> Tree::read(const std::string& path, std::size_t max_bytes) const {
+Result<std::string> Tree::read(const std::string& path, std::size_t max_bytes) const {
   const UniqueFd fd(::openat(fd_.get(), below_root(path), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return fail_errno("open", path);
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return fail_errno("stat", path);
-  File file{.text = {}, .mode = info.st_mode & 07777};
+  std::string text;
   char chunk[4096];
   for (;;) {
     const ssize_t n = ::read(fd.get(), chunk, sizeof(chunk));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno("read", path);
-    if (n == 0) break;
-    file.text.append(chunk, static_cast<std::size_t>(n));
-    if (file.text.size() > max_bytes) {
+    const bool first = text.empty();
+    text.append(chunk, static_cast<std::size_t>(n));
+    // Thousands of small files are read: the kernel gives as many whole records as its page holds (fs/seq_file.c), so
+    // less than a quarter of one is all there is, and no second read is needed to see the end.
+    if (n == 0 || (first && n < static_cast<ssize_t>(sizeof(chunk) / 4))) break;
+    if (text.size() > max_bytes) {
       return fail(Errc::kInvalid, path + " is longer than " + std::to_string(max_bytes) + " bytes");
     }
   }
-  if (file.text.ends_with('\n')) file.text.pop_back();
-  if (recording_ != nullptr) recording_->files[path] = file;
-  return file;
+  if (text.ends_with('\n')) text.pop_back();
+  if (recording_ != nullptr) recording_->files[path] = {.text = text, .mode = mode(path)};
+  return text;
+}
+
+mode_t Tree::mode(const std::string& path) const {
+  struct stat info {};
+  return ::fstatat(fd_.get(), below_root(path), &info, 0) == 0 ? info.st_mode & 07777 : 0;
 }
 
 std::vector<std::string> Tree::list(const std::string& path) const {
@@ -92,7 +98,8 @@ std::vector<std::string> Tree::list(const std::string& path) const {
       if (::fstatat(fd_.get(), below_root(path + "/" + name), &entry, 0) != 0) continue;
       const mode_t bits = entry.st_mode & 07777;
       if (S_ISDIR(entry.st_mode)) recording_->directories.emplace(path + "/" + name, bits);
-      else if (S_ISREG(entry.st_mode)) recording_->files.emplace(path + "/" + name, File{.text = {}, .mode = bits});
+      else if (S_ISREG(entry.st_mode))
+        recording_->files.emplace(path + "/" + name, Recording::File{.text = {}, .mode = bits});
     }
   }
   return names;
@@ -115,7 +122,7 @@ bool Tree::exists(const std::string& path) const {
     if (::fstatat(fd_.get(), below_root(path), &info, 0) == 0 && S_ISDIR(info.st_mode)) {
       recording_->directories.emplace(path, info.st_mode & 07777);
     } else {
-      recording_->files.emplace(path, File{.text = {}, .mode = info.st_mode & 07777});
+      recording_->files.emplace(path, Recording::File{.text = {}, .mode = info.st_mode & 07777});
     }
   }
   return found;

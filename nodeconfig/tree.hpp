@@ -16,13 +16,12 @@
 
 namespace podlane::nodeconfig {
 
-struct File {
-  std::string text;  // Without the newline at its end.
-  mode_t mode = 0;   // Permission bits. The kernel takes the write bits from interrupts that it manages (since 6.12).
-};
-
 // What was read, for `snapshot`: files by path, links and listed directories.
 struct Recording {
+  struct File {
+    std::string text;  // Without the newline at its end.
+    mode_t mode = 0;
+  };
   std::map<std::string, File> files;
   std::map<std::string, std::string> links;  // Path, and where it ends: both as on the node.
   std::map<std::string, mode_t> directories;
@@ -35,13 +34,16 @@ class Tree {
 
   static Result<Tree> open(const std::string& root, Write write = {});
 
-  // Whole file. kNotFound: no such file, or its device went away.
-  Result<File> read(const std::string& path, std::size_t max_bytes = 1 << 20) const;
+  // Whole file without the newline at its end. kNotFound: no such file, or its device went away.
+  Result<std::string> read(const std::string& path, std::size_t max_bytes = 1 << 20) const;
   // Names in a directory, sorted, without dot files. Numbers sort as numbers. Empty when there is no such directory.
   std::vector<std::string> list(const std::string& path) const;
   // Where a path ends once all links are followed, as on the node. Empty when it is missing or leads out of the tree.
   std::string real_path(const std::string& path) const;
   bool exists(const std::string& path) const;
+  // Permission bits; 0 when it is missing. The kernel takes the write bits from interrupts that it manages
+  // (since 6.12).
+  mode_t mode(const std::string& path) const;
   // Replaces the content of a file that exists. Never creates one.
   Result<void> write(const std::string& path, std::string_view text) const;
 
