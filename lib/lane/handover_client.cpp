@@ -167,6 +167,7 @@ Result<LaneGrant> request_lane(const HandoverOptions& options, MonotonicTime dea
   std::string last_reason;
   milliseconds pause = kPauseMin;
   std::optional<MonotonicTime> busy_end;
+  std::optional<Error> busy;
   for (;;) {
     Result<LaneGrant> grant = Attempt(options, deadline).run();
     if (grant) return grant;
@@ -174,10 +175,14 @@ Result<LaneGrant> request_lane(const HandoverOptions& options, MonotonicTime dea
     if (grant.error().code() == Errc::kBusy) {
       if (!busy_end) busy_end = now + kBusyPatience;
       if (now >= std::min(*busy_end, deadline)) return grant;
+      busy = grant.error();
     } else {
-      busy_end.reset();
       if (grant.error().code() != Errc::kUnavailable) return grant;
+      // The last attempt is cut short by the deadline: the last answer tells more.
+      if (now >= deadline && busy) return std::unexpected(std::move(*busy));
       if (now >= deadline) return std::unexpected(std::move(grant).error().with("no lane in time"));
+      busy_end.reset();
+      busy.reset();
     }
     if (options.on_wait && grant.error().message() != last_reason) options.on_wait(grant.error().message());
     last_reason = grant.error().message();
