@@ -16,6 +16,7 @@
 #include "lib/base/seqpacket.hpp"
 #include "lib/lane/handover_client.hpp"
 #include "tests/testlib/testlib.hpp"
+#include "tests/testlib/this_kernel.hpp"
 
 namespace podlane::test {
 
@@ -125,5 +126,11 @@ class HandoverTest : public ::testing::Test {
 };
 
 int open_descriptors();
+
+// What the daemon gives on this kernel where nothing forces the other.
+inline lane::HandoverStyle usual_style() {
+  return finished_sockets() ? lane::HandoverStyle::kFinished : lane::HandoverStyle::kUnbound;
+}
+inline constexpr char kNoFinishedSockets[] = "without finished sockets";
 
 }  // namespace podlane::test

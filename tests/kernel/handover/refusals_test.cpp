@@ -24,7 +24,8 @@ class Refusals : public HandoverTest {
  protected:
   void SetUp() override { path_ = serve_veth_lane("feed-0", HandoverStyle::kFinished); }
   void TearDown() override {
-    // Whatever was tried: the lane is still good.
+    // Whatever was tried: the lane is still good. Finished sockets are made on any kernel; their rings are not mapped there.
+    if (!finished_sockets()) path_ = serve_veth_lane("feed-0", usual_style());
     Probe probe(pod_.path(), path_);
     const std::string line = probe.line();
     EXPECT_TRUE(line.starts_with("granted ")) << line;
@@ -195,6 +196,7 @@ TEST_F(Refusals, DisconnectAfterEachStep) {
 }
 
 TEST_F(Refusals, SecondClientWhileOneLives) {
+  if (!finished_sockets()) path_ = serve_veth_lane("feed-0", usual_style());
   Probe probe(pod_.path(), path_);
   ASSERT_TRUE(probe.line().starts_with("granted "));
   RawClient second = client();

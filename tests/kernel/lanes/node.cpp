@@ -122,6 +122,15 @@ void Node::start() {
   if (const std::string said = try_start(); said != "ok ready") throw std::runtime_error(said);
 }
 
+bool Node::refuses_queue_pool() {
+  if (finished_sockets() || read_file(config_, 1 << 20).value_or("").find(R"("lane":"queue")") == std::string::npos) return false;
+  differs("queue pool refused");
+  const std::string said = try_start();
+  EXPECT_NE(said.find("queue lanes need Linux 6.4"), std::string::npos) << said;
+  daemon_.reset();
+  return true;
+}
+
 std::string Node::ask(const std::string& line) {
   daemon_->say(line);
   return daemon_->line();

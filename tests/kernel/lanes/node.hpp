@@ -10,6 +10,7 @@
 
 #include "lib/lane/control_msg.hpp"
 #include "tests/testlib/testlib.hpp"
+#include "tests/testlib/this_kernel.hpp"
 
 namespace podlane::test {
 
@@ -47,6 +48,8 @@ class Node {
   void remove_nic() { host_.ip("link del " + nic_); }
   void make_nic();
   std::string lanes_json() const;
+  // Queue lanes need finished sockets. On a kernel without, the daemon must say so: true when this was the case here.
+  bool refuses_queue_pool();
   std::vector<std::string> left();  // Links with our alias, lane entries, directories, pins but the maps: should be none.
 
   const ScratchNetns& host() const { return host_; }

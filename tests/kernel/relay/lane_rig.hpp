@@ -15,6 +15,7 @@
 #include "lib/podlane/lane_port.hpp"
 #include "relay/lane_worker.hpp"
 #include "tests/testlib/testlib.hpp"
+#include "tests/testlib/this_kernel.hpp"
 
 namespace podlane::test {
 
@@ -25,7 +26,7 @@ struct RigOptions {
   std::uint32_t ring_size = 2048;
   std::uint32_t mtu = 1500;
   std::uint32_t tun_queue = 500;  // Packets.
-  lane::HandoverStyle style = lane::HandoverStyle::kFinished;
+  lane::HandoverStyle style = finished_sockets() ? lane::HandoverStyle::kFinished : lane::HandoverStyle::kUnbound;
   lane::Mode mode = lane::Mode::kInterrupt;
   bool peer_known = true;  // The hand-over names the peer's MAC.
   bool generic_xdp = false;

@@ -85,6 +85,10 @@ struct TcpPair {
 TEST(Relay, CarriesPingUdpAndTcpOfBothFamiliesInEveryMode) {
   for (const ModeRow& row : kModes) {
     SCOPED_TRACE(row.name);
+    if (row.style == lane::HandoverStyle::kFinished && !finished_sockets()) {
+      differs("without finished sockets");
+      continue;
+    }
     LaneRig rig({.style = row.style, .generic_xdp = row.generic_xdp});
     RunningRelay relay(rig, row.mode);
     EXPECT_EQ(run({"ip", "netns", "exec", rig.pod.name(), "ping", "-c2", "-i0.05", "-W2", "10.9.0.1"}).status, 0);
