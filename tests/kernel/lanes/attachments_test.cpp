@@ -104,7 +104,8 @@ TEST(Attachments, WhoseNamespaceIsGoneGiveTheirLeasesBack) {
     EXPECT_FALSE(eventually(kRounds, [&] { return !pod.is_whole(); })) << "taken from a living pod";
     netns.remove();
     EXPECT_TRUE(eventually(std::chrono::seconds(10), [&] { return pod.is_gone(); }));
-    EXPECT_TRUE(fs::is_empty(node.run_dir() + "/locks"));
+    // The lock goes after the records.
+    EXPECT_TRUE(eventually(std::chrono::seconds(5), [&] { return fs::is_empty(node.run_dir() + "/locks"); }));
   }
 }
 

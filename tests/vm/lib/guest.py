@@ -19,11 +19,11 @@ BASE = ["busybox", "bash", "ip", "ethtool", "jq", "ping", "nsenter", "unshare", 
         "timeout", "xargs"]
 # Named in a scenario's "programs" with a plus.
 SETS = {
-    "+suites": ["strace", "bpftool", "/usr/lib/cni/host-local", "source:tests/kernel"],
+    "+suites": ["strace", "bpftool", "test", "/usr/lib/cni/host-local", "source:tests/kernel"],
     "+node": ["source:scripts/lib", "source:manifests", "/usr/lib/cni/ptp", "/usr/lib/cni/host-local", "install", "ss",
               *(f"build:{name}" for name in ("podlane", "podlane-deviceplugin", "podlane-relay", "podlanectl", "test-kubelet",
                                              "bench_rtt", "bench_flood"))],
-    "+containerd": ["containerd", "containerd-shim-runc-v2", "runc", "ctr", "/usr/lib/cni/loopback",
+    "+containerd": ["containerd", "containerd-shim-runc-v2", "runc", "ctr", "/usr/lib/cni/loopback", "build:reflect.bpf.o",
                     "image:pause", "image:relay", "image:examples", "source:tests/system"],
 }
 
@@ -150,6 +150,8 @@ def build(path, wanted, kernel, source, bin_dir):
         archive.entry("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))
         archive.data("etc/passwd", b"root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/:/bin/false\n")
         archive.data("etc/group", b"root:x:0:\nnogroup:x:65534:\n")
+        archive.data("etc/hosts", b"127.0.0.1 localhost\n")
+        archive.data("etc/resolv.conf", b"")
         archive.data("init", (HERE / "init").read_bytes(), 0o755)
         for name in BASE + [one for name in wanted.programs for one in SETS.get(name, [name])]:
             if name.startswith("image:"):
