@@ -6,6 +6,8 @@
 #include <array>
 #include <cerrno>
 
+#include "nodeconfig/ethtool_files.hpp"
+
 namespace podlane::nodeconfig {
 
 namespace {
@@ -87,12 +89,12 @@ Result<void> forget_mends(const Change& change, const Facts& facts, ChangeJourna
 Result<void> apply(Plan& plan, const Facts& facts, const Tree& tree, ChangeJournal& journal) {
   if (plan.has(Outcome::kImpossible)) return {};
   for (const Leftover& leftover : plan.leftovers) {
-    PODLANE_TRY_ASSIGN(const Undone undone, undo_one(leftover.record, leftover.path, tree, journal));
-    if (undone.outcome == UndoOutcome::kLeft || undone.outcome == UndoOutcome::kFailed) {
+    PODLANE_TRY_ASSIGN(const Undone undone, undo_one(facts, leftover.record, tree, journal));
+    if (undone.outcome != UndoOutcome::kRestored && undone.outcome != UndoOutcome::kWasOriginal) {
       plan.notes.push_back(undone.key + ": no longer in the profile; " + undone.words + ".");
     }
   }
-  plan.leftovers.clear();
+  std::erase_if(plan.leftovers, [&](const Leftover& leftover) { return journal.find(leftover.record.key) == nullptr; });
   for (Change& change : plan.changes) {
     if (change.outcome == Outcome::kWanted) PODLANE_TRY(apply_one(change, facts, tree, journal));
     else if (change.outcome == Outcome::kInForce) PODLANE_TRY(forget_mends(change, facts, journal));
@@ -106,14 +108,22 @@ std::string_view to_string(UndoOutcome outcome) {
     case UndoOutcome::kWasOriginal: return "was-original";
     case UndoOutcome::kLeft: return "left";
     case UndoOutcome::kGone: return "gone";
+    case UndoOutcome::kDeferred: return "deferred";
     case UndoOutcome::kFailed: return "failed";
   }
   return "failed";
 }
 
-Result<Undone> undo_one(const ChangeRecord& record, const std::string& path, const Tree& tree, ChangeJournal& journal) {
+Result<Undone> undo_one(const Facts& facts, const ChangeRecord& record, const Tree& tree, ChangeJournal& journal) {
   Undone undone{record.key, UndoOutcome::kGone, "it no longer exists"};
   const Knob* const knob = find_knob(record.knob);
+  const std::string path = knob == nullptr ? "" : path_now(facts, *knob, record.key, record.path);
+  if (knob != nullptr && knob->disruptive) {
+    for (const auto& [ifname, lanes] : facts.lanes_on) {
+      if (!path.starts_with(std::string(kEthtoolRoot) + ifname + "/")) continue;
+      return Undone{record.key, UndoOutcome::kDeferred, ifname + " has lanes in use: " + lanes};
+    }
+  }
   const Setting setting{.knob = knob, .key = record.key, .path = path, .wanted = record.original};
   Reading now;
   if (knob != nullptr && !path.empty()) now = read_setting(tree, setting);
@@ -146,9 +156,7 @@ Result<std::vector<Undone>> undo(const Facts& facts, const Tree& tree, ChangeJou
   std::vector<Undone> all;
   const std::vector<ChangeRecord> records(journal.records().rbegin(), journal.records().rend());
   for (const ChangeRecord& record : records) {
-    const Knob* const knob = find_knob(record.knob);
-    const std::string path = knob == nullptr ? "" : path_now(facts, *knob, record.key, record.path);
-    PODLANE_TRY_ASSIGN(Undone undone, undo_one(record, path, tree, journal));
+    PODLANE_TRY_ASSIGN(Undone undone, undo_one(facts, record, tree, journal));
     all.push_back(std::move(undone));
   }
   return all;

@@ -15,7 +15,7 @@ namespace podlane::nodeconfig {
 // A setting that was mended and then held for an hour counts from none again.
 Result<void> apply(Plan& plan, const Facts& facts, const Tree& tree, ChangeJournal& journal);
 
-enum class UndoOutcome { kRestored, kWasOriginal, kLeft, kGone, kFailed };
+enum class UndoOutcome { kRestored, kWasOriginal, kLeft, kGone, kDeferred, kFailed };
 std::string_view to_string(UndoOutcome outcome);
 
 struct Undone {
@@ -27,6 +27,6 @@ struct Undone {
 // Compare and restore: only a value that still is ours goes back to what it was, the latest first. Records of what
 // could not be written stay in the journal.
 Result<std::vector<Undone>> undo(const Facts& facts, const Tree& tree, ChangeJournal& journal);
-Result<Undone> undo_one(const ChangeRecord& record, const std::string& path, const Tree& tree, ChangeJournal& journal);
+Result<Undone> undo_one(const Facts& facts, const ChangeRecord& record, const Tree& tree, ChangeJournal& journal);
 
 }  // namespace podlane::nodeconfig

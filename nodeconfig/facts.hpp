@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ struct Facts {
   std::vector<std::string> boot_arguments;
   KubeletState kubelet;
   std::vector<Owner> owners;
+  std::map<std::string, std::string> lanes_on;  // Interface -> lanes of pods on it: "feed-3, feed-4".
 
   CpuSet siblings_of(const CpuSet& cpus) const;  // With the CPUs themselves.
   const Nic* nic_by_id(std::string_view id) const;

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
@@ -83,14 +84,12 @@ int run_undo(const Options& options) {
   if (!tree) return failed(tree.error());
   const auto lock = lock_node(options.run_dir);
   if (!lock) return failed(lock.error());
-  const auto facts = read_facts(*tree);
-  if (!facts) return failed(facts.error());
-  auto journal = ChangeJournal::open(options.run_dir, facts->boot_id);
-  if (!journal) return failed(journal.error());
-  const auto undone = undo(*facts, *tree, *journal);
+  const auto undone = take_back(*tree, options.run_dir);
   if (!undone) return failed(undone.error());
   std::fputs((options.as_json ? render_json(*undone) : render_text(*undone)).c_str(), stdout);
-  const bool all = journal->records().empty();
+  const bool all = std::none_of(undone->begin(), undone->end(), [](const Undone& one) {
+    return one.outcome == UndoOutcome::kFailed || one.outcome == UndoOutcome::kDeferred;
+  });
   return all ? 0 : kExitFailed;
 }
 

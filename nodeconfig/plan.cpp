@@ -4,8 +4,11 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <unordered_map>
+
+#include "nodeconfig/ethtool_files.hpp"
 
 namespace podlane::nodeconfig {
 
@@ -77,6 +80,11 @@ void plan_one(const Facts& facts, const Reading& reading, const ChangeRecord* re
         setting.place + " \"" + setting.wanted + "\" is not offered here; it must be one of " + joined(reading.offered);
     return;
   }
+  if (reading.limit && std::strtoll(setting.wanted.c_str(), nullptr, 10) > *reading.limit) {
+    change.outcome = Outcome::kImpossible;
+    change.words = setting.place + " " + setting.wanted + ": the driver has at most " + std::to_string(*reading.limit);
+    return;
+  }
   if (is_irq(setting) && (reading.mode & kWriteBits) == 0) {
     change.outcome = Outcome::kRefusedManaged;
     change.words = kManaged;
@@ -101,6 +109,11 @@ void plan_one(const Facts& facts, const Reading& reading, const ChangeRecord* re
     change.outcome = Outcome::kContested;
     change.words = "somebody else wrote " + change.now + "; " + record->written + " was put back " +
                    std::to_string(record->mends) + " times, and is not any more";
+    return;
+  }
+  if (!setting.not_now.empty()) {
+    change.outcome = Outcome::kDeferred;
+    change.words = setting.not_now;
     return;
   }
   change.outcome = Outcome::kWanted;
@@ -149,6 +162,10 @@ Outcome outcome_of_errno(const Setting& setting, int error, mode_t mode, std::st
       return Outcome::kDenied;
     case EROFS: words = setting.path + " is mounted read-only"; return Outcome::kDenied;
     case EOPNOTSUPP: words = "the driver does not do this"; return Outcome::kUnsupported;
+    case EINVAL:
+      if (!setting.path.starts_with(kEthtoolRoot)) break;
+      words = "the driver does not take " + setting.wanted + " (EINVAL)";
+      return Outcome::kUnsupported;
     case EBUSY:
     case EAGAIN: words = "busy, tried again at the next pass (" + name + ")"; return Outcome::kDeferred;
     case ENOSPC:
@@ -206,8 +223,7 @@ Plan make_plan(const Facts& facts, Expansion expansion, const std::vector<Readin
   for (auto record = journal.records().rbegin(); options.restore_leftovers && record != journal.records().rend();
        ++record) {
     if (!records.contains(record->key)) continue;
-    const Knob* const knob = find_knob(record->knob);
-    plan.leftovers.push_back({*record, knob == nullptr ? "" : path_now(facts, *knob, record->key, record->path)});
+    plan.leftovers.push_back({*record});
   }
   if (journal.unreadable() > 0) {
     plan.problems.push_back(std::to_string(journal.unreadable()) +

@@ -40,10 +40,9 @@ struct Change {
   bool drifted = false;  // It had our value, and has it no more.
 };
 
-// A record of a setting that the profile no longer has.
+// A setting that the profile no longer has.
 struct Leftover {
   ChangeRecord record;
-  std::string path;  // Where it is now; empty: gone.
 };
 
 struct Plan {

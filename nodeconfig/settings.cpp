@@ -120,7 +120,19 @@ class Expander {
     } else {
       setting.wanted = wish.value;
     }
+    if (knob.disruptive && nic != nullptr) setting.not_now = disturbed(*nic);
     out_.settings.push_back(std::move(setting));
+    return {};
+  }
+
+  // Whom it would disturb when the NIC loses packets for a moment; empty: nobody.
+  std::string disturbed(const Nic& nic) const {
+    if (const auto lanes = facts_.lanes_on.find(nic.name); lanes != facts_.lanes_on.end()) {
+      return nic.name + " has lanes in use: " + lanes->second;
+    }
+    if (nic.default_route && rule_of(nic)->match.pci.empty()) {
+      return nic.name + " has the node's default route; name it by match.pciAddress if you mean it";
+    }
     return {};
   }
 
@@ -337,6 +349,13 @@ Reading read_setting(const Tree& tree, const Setting& setting) {
     if (!word.empty()) reading.offered.push_back(std::move(word));
     at = end + 1;
   }
+  if (!setting.knob->limit.empty()) {
+    if (const auto limit = tree.read(folder + std::string(setting.knob->limit))) {
+      std::int64_t number = 0;
+      if (std::from_chars(limit->data(), limit->data() + limit->size(), number).ec == std::errc())
+        reading.limit = number;
+    }
+  }
   if (!setting.knob->needs.empty()) {
     // The number stands in both paths; the key ends are the same.
     const std::size_t start = setting.key.find('/') + 1;
@@ -354,10 +373,10 @@ std::string path_now(const Facts& facts, const Knob& knob, const std::string& ke
   if (knob.scope != Scope::kNic && knob.scope != Scope::kRxQueue && knob.scope != Scope::kTxQueue) return path_then;
   const std::string_view after = std::string_view(key).substr(key.find('/') + 1);
   const Nic* const nic = facts.nic_by_id(after.substr(0, after.find('/')));
-  constexpr std::string_view kNet = "/sys/class/net/";
-  const std::size_t slash = path_then.find('/', kNet.size());
+  const std::string_view prefix = knob.path.substr(0, knob.path.find('%'));  // "/sys/class/net/"
+  const std::size_t slash = path_then.find('/', prefix.size());
   if (nic == nullptr || slash == std::string::npos) return {};
-  return std::string(kNet) + nic->name + path_then.substr(slash);
+  return std::string(prefix) + nic->name + path_then.substr(slash);
 }
 
 }  // namespace podlane::nodeconfig

@@ -13,11 +13,12 @@ namespace podlane::nodeconfig {
 
 struct Setting {
   const Knob* knob = nullptr;
-  std::string key;     // What it is: "irq/0000:3b:00.0/rx-3/affinity", "sysctl/vm.stat_interval".
-  std::string path;    // Where it is now.
-  std::string wanted;  // As canonical() gives it.
-  std::string place;   // In the profile.
-  std::string cannot;  // Not empty: this node cannot have it, and why.
+  std::string key;      // What it is: "irq/0000:3b:00.0/rx-3/affinity", "sysctl/vm.stat_interval".
+  std::string path;     // Where it is now.
+  std::string wanted;   // As canonical() gives it.
+  std::string place;    // In the profile.
+  std::string cannot;   // Not empty: this node cannot have it, and why.
+  std::string not_now;  // Not empty: it would disturb somebody, and whom.
 };
 
 struct Expansion {
@@ -36,12 +37,13 @@ std::string canonical(Format format, std::string_view text);
 bool satisfies(const Setting& setting, std::string_view now);
 
 struct Reading {
-  std::optional<std::string> now;    // Canonical; empty: not readable, see error.
-  int error = 0;                     // errno
-  mode_t mode = 0;                   // Of an interrupt that is not where it is wanted.
-  std::string effective;             // Of one that is: where it fires.
-  std::vector<std::string> offered;  // Words that can be chosen; empty where the knob has no such list.
-  bool meaningless = false;          // Knob::needs is missing.
+  std::optional<std::string> now;     // Canonical; empty: not readable, see error.
+  int error = 0;                      // errno
+  mode_t mode = 0;                    // Of an interrupt that is not where it is wanted.
+  std::string effective;              // Of one that is: where it fires.
+  std::vector<std::string> offered;   // Words that can be chosen; empty where the knob has no such list.
+  std::optional<std::int64_t> limit;  // Knob::limit
+  bool meaningless = false;           // Knob::needs is missing.
 };
 
 Reading read_setting(const Tree& tree, const Setting& setting);

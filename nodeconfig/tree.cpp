@@ -2,7 +2,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +12,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "lib/base/file.hpp"
+#include "nodeconfig/ethtool_files.hpp"
 
 namespace podlane::nodeconfig {
 
@@ -46,10 +48,19 @@ Result<Tree> Tree::open(const std::string& root, Write write) {
   if (!fd.valid()) return fail_errno("open root", root);
   char resolved[PATH_MAX];
   if (::realpath(root.c_str(), resolved) == nullptr) return fail_errno("resolve root", root);
-  return Tree(std::string_view(resolved) == "/" ? "" : resolved, std::move(fd), std::move(write));
+  const UniqueFd sys(::openat(fd.get(), "sys", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct statfs info {};
+  const bool live = sys.valid() && ::fstatfs(sys.get(), &info) == 0 && info.f_type == SYSFS_MAGIC;
+  return Tree(std::string_view(resolved) == "/" ? "" : resolved, std::move(fd), live, std::move(write));
 }
 
 Result<std::string> Tree::read(const std::string& path, std::size_t max_bytes) const {
+  auto text = live_ && path.starts_with(kEthtoolRoot) ? read_ethtool(path) : read_file_of(path, max_bytes);
+  if (text && recording_ != nullptr) recording_->files[path] = {.text = *text, .mode = mode(path)};
+  return text;
+}
+
+Result<std::string> Tree::read_file_of(const std::string& path, std::size_t max_bytes) const {
   const UniqueFd fd(::openat(fd_.get(), below_root(path), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return fail_errno("open", path);
   std::string text;
@@ -68,11 +79,11 @@ Result<std::string> Tree::read(const std::string& path, std::size_t max_bytes) c
     }
   }
   if (text.ends_with('\n')) text.pop_back();
-  if (recording_ != nullptr) recording_->files[path] = {.text = text, .mode = mode(path)};
   return text;
 }
 
 mode_t Tree::mode(const std::string& path) const {
+  if (live_ && path.starts_with(kEthtoolRoot)) return 0644;
   struct stat info {};
   return ::fstatat(fd_.get(), below_root(path), &info, 0) == 0 ? info.st_mode & 07777 : 0;
 }
@@ -130,6 +141,7 @@ bool Tree::exists(const std::string& path) const {
 
 Result<void> Tree::write(const std::string& path, std::string_view text) const {
   if (write_) return write_(path, text);
+  if (live_ && path.starts_with(kEthtoolRoot)) return write_ethtool(path, text);
   // O_TRUNC is for plain files, as in a snapshot; sysfs and procfs take it without effect.
   const UniqueFd fd(::openat(fd_.get(), below_root(path), O_WRONLY | O_TRUNC | O_CLOEXEC));
   if (!fd.valid()) return fail_errno("open", path);

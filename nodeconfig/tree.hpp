@@ -1,6 +1,6 @@
-// Tree: the only door to the node's /sys, /proc, /etc and /var. Paths are as on the node ("/proc/irq/24/node"); the
-// root is
-// "/", a mount of the host ("/host"), a recorded tree, or what a test built. One thread at a time.
+// Tree: the only door to the node's /sys, /proc, /etc and /var, and to ethtool (ethtool_files.hpp). Paths are as on the
+// node ("/proc/irq/24/node"); the root is "/", a mount of the host ("/host"), a recorded tree, or what a test built.
+// One thread at a time.
 #pragma once
 
 #include <sys/types.h>
@@ -50,11 +50,13 @@ class Tree {
   void record_into(Recording* recording) { recording_ = recording; }  // Borrowed; nullptr ends it.
 
  private:
-  Tree(std::string root, UniqueFd fd, Write write)
-      : root_(std::move(root)), fd_(std::move(fd)), write_(std::move(write)) {}
+  Tree(std::string root, UniqueFd fd, bool live, Write write)
+      : root_(std::move(root)), fd_(std::move(fd)), live_(live), write_(std::move(write)) {}
+  Result<std::string> read_file_of(const std::string& path, std::size_t max_bytes) const;
 
   std::string root_;  // Real path, without a slash at its end; "" for "/".
   UniqueFd fd_;
+  bool live_ = false;  // A running kernel's /sys: only then NICs of this machine are meant.
   Write write_;
   Recording* recording_ = nullptr;
 };

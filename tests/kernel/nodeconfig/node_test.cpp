@@ -97,6 +97,29 @@ TEST_F(NodeConfig, AnInterfaceThatIsGoneNeedsNoUndo) {
   EXPECT_NE(undone.out.find("gone"), std::string::npos) << undone.out;
 }
 
+// What ethtool sets, by ioctl: a veth has channels and GRO; rings, coalescing and ntuple it has not.
+TEST_F(NodeConfig, SetsWhatEthtoolSets) {
+  const auto gro = [&] { return in_netns({"sh", "-c", "ethtool -k v0 | grep '^generic-receive-offload:'"}).out; };
+  const auto channels = [&] { return in_netns({"sh", "-c", "ethtool -l v0 | grep '^RX:' | tail -1"}).out; };
+  const std::string gro_before = gro(), channels_before = channels();
+  profile(
+      R"({"mode": "enforce", "nics": [{"match": {"name": "v0"}, "gro": "off", "rxChannels": 1, "rxRing": 512, "rxUsecs": 0,
+    "combinedChannels": 2, "ntuple": "on"}]})");
+  const CommandResult applied = in_netns(program("apply"));
+  EXPECT_EQ(applied.status, 3) << applied.out;
+  EXPECT_NE(gro().find("off"), std::string::npos) << applied.out;
+  EXPECT_NE(channels().find("1"), std::string::npos) << applied.out;
+  for (const char* what : {"nic/v0/rx-ring", "nic/v0/rx-usecs", "nic/v0/combined-channels", "nic/v0/ntuple"}) {
+    const std::size_t at = applied.out.find(what);
+    ASSERT_NE(at, std::string::npos) << what;
+    EXPECT_NE(applied.out.substr(at, applied.out.find('\n', at) - at).find("unsupported"), std::string::npos)
+        << applied.out;
+  }
+  EXPECT_EQ(in_netns(program("undo")).status, 0);
+  EXPECT_EQ(gro(), gro_before);
+  EXPECT_EQ(channels(), channels_before);
+}
+
 TEST_F(NodeConfig, SaysThatAMountIsReadOnly) {
   profile(R"({"mode": "enforce", "interrupts": {"defaultAffinity": "0"}})");
   // The program runs only when the mount is there.

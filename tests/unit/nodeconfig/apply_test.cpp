@@ -17,7 +17,8 @@ constexpr const char* kEverything = R"({"mode": "enforce", "cpus": {"lanes": "2-
   "interrupts": {"irqs": "housekeeping", "defaultAffinity": "housekeeping"},
   "power": {"governor": "performance", "energyPreference": "performance", "maxIdleLatencyUs": 10},
   "nics": [{"match": {"driver": "ice"}, "rps": "0-1", "xps": {"0": "2", "1": "3"}, "txQueueLen": 500,
-            "groFlushTimeoutNs": 200000, "deferHardIrqs": 2, "threadedNapi": "on"}]})";
+            "groFlushTimeoutNs": 200000, "deferHardIrqs": 2, "threadedNapi": "on", "rxRing": 1024, "rxUsecs": 0,
+            "adaptiveRx": "off", "lro": "off", "ntuple": "on"}]})";
 
 Pass changed(Node& node, const std::string& json, const PlanOptions& options = {}) {
   auto pass = change(node.tree(), profile_of(json), node.run_dir(), options);
@@ -26,10 +27,7 @@ Pass changed(Node& node, const std::string& json, const PlanOptions& options = {
 }
 
 std::vector<Undone> undone(Node& node) {
-  const Tree tree = node.tree();
-  const auto facts = read_facts(tree);
-  auto journal = ChangeJournal::open(node.run_dir(), facts->boot_id);
-  auto all = undo(*facts, tree, *journal);
+  auto all = take_back(node.tree(), node.run_dir());
   if (!all) throw std::runtime_error(all.error().message());
   return std::move(*all);
 }
@@ -200,6 +198,91 @@ TEST(Apply, FindsAnInterruptAgainUnderItsNewNumber) {
   for (const Undone& one : undone(node)) ++outcomes[one.outcome];
   EXPECT_EQ(outcomes[UndoOutcome::kRestored], 2);
   EXPECT_EQ(node.get(node.irq_path("ice-ens1f0-TxRx-1") + "/smp_affinity_list"), "0-3");
+}
+
+// As igb does: new numbers, and every affinity is the default again. One apply puts that right.
+TEST(Nics, ChannelsMakeInterruptsAnewAndTheseAreFoundInTheSamePass) {
+  Node node({.nvme_queues = 0});
+  node.rules["channels/combined"] = [&](std::string& value) {
+    for (unsigned queue = 0; queue < 4; ++queue) {
+      const std::string number = std::to_string(node.irq_of("ice-ens1f0-TxRx-" + std::to_string(queue)));
+      for (const char* path : {"/proc/irq/", "/sys/kernel/irq/", "/sys/bus/pci/devices/0000:3b:00.0/msi_irqs/"})
+        node.remove(path + number);
+    }
+    for (int queue = 0; queue < std::stoi(value); ++queue)
+      node.add_irq("ice-ens1f0-TxRx-" + std::to_string(queue), "0000:3b:00.0");
+    return 0;
+  };
+  const char* const json = R"({"mode": "enforce", "cpus": {"lanes": "2-3"}, "interrupts": {"irqs": "housekeeping"},
+    "nics": [{"match": {"driver": "ice"}, "combinedChannels": 6}]})";
+  const Pass pass = changed(node, json);
+  EXPECT_EQ(change_of(pass.plan, "nic/0000:3b:00.0/combined-channels").outcome, Outcome::kInForce);
+  for (unsigned queue = 0; queue < 6; ++queue) {
+    EXPECT_EQ(node.get(node.irq_path("ice-ens1f0-TxRx-" + std::to_string(queue)) + "/smp_affinity_list"), "0-1")
+        << queue;
+  }
+  const std::size_t writes = node.writes.size();
+  EXPECT_FALSE(changed(node, json).plan.changes_something());
+  EXPECT_EQ(node.writes.size(), writes);
+}
+
+TEST(Nics, NobodyIsDisturbed) {
+  Node node(
+      {.nics = {NicShape{},
+                NicShape{.name = "eth9", .pci = "0000:00:03.0", .driver = "virtio_net", .irq_prefix = "eth9-TxRx-"}}});
+  const char* const json = R"({"mode": "enforce", "nics": [{"match": {"name": "*"}, "rxRing": 1024, "rxUsecs": 0}]})";
+  for (
+      const char* lanes :
+      {R"({"version": 1, "lanes": [{"device": "feed-3", "netdev": "ens1f0"}, {"device": "vpn-0"}, {"device": "feed-4", "netdev": "ens1f0"}]})",
+       "no JSON"}) {
+    node.put("/run/podlane/lanes.json", lanes);
+    const Pass pass = changed(node, json);
+    const Change& ring = change_of(pass.plan, "nic/0000:3b:00.0/rx-ring");
+    EXPECT_EQ(ring.outcome, Outcome::kDeferred);
+    EXPECT_NE(ring.words.find(lanes[0] == '{' ? "feed-3, feed-4" : "lanes.json cannot be read"), std::string::npos)
+        << ring.words;
+    EXPECT_EQ(change_of(pass.plan, "nic/0000:3b:00.0/rx-usecs").outcome, Outcome::kInForce)
+        << "no packet is lost by this one";
+    EXPECT_EQ(node.get("/ethtool/ens1f0/rings/rx"), "512");
+  }
+  node.remove("/run/podlane/lanes.json");
+  const Pass pass = changed(node, json);
+  EXPECT_EQ(change_of(pass.plan, "nic/0000:3b:00.0/rx-ring").outcome, Outcome::kInForce);
+  EXPECT_NE(change_of(pass.plan, "nic/0000:00:03.0/rx-ring").words.find("default route"), std::string::npos);
+  EXPECT_EQ(
+      change_of(
+          changed(node, R"({"mode": "enforce", "nics": [{"match": {"pciAddress": "0000:00:03.0"}, "rxRing": 1024}]})")
+              .plan,
+          "nic/0000:00:03.0/rx-ring")
+          .outcome,
+      Outcome::kInForce);
+  // Nor by undo: the record stays until the lanes are gone.
+  node.put("/run/podlane/lanes.json", R"({"version": 1, "lanes": [{"device": "feed-3", "netdev": "eth9"}]})");
+  ASSERT_EQ(undone(node).at(0).outcome, UndoOutcome::kDeferred);
+  node.remove("/run/podlane/lanes.json");
+  EXPECT_EQ(undone(node).at(0).outcome, UndoOutcome::kRestored);
+  EXPECT_EQ(node.get("/ethtool/eth9/rings/rx"), "512");
+}
+
+TEST(Nics, MoreThanTheDriverHasIsImpossible) {
+  Node node;
+  const Pass pass =
+      changed(node, R"({"mode": "enforce", "nics": [{"match": {"name": "*"}, "combinedChannels": 9, "rxUsecs": 0}]})");
+  const Change& channels = change_of(pass.plan, "nic/0000:3b:00.0/combined-channels");
+  EXPECT_EQ(channels.outcome, Outcome::kImpossible);
+  EXPECT_NE(channels.words.find("nics[0].combinedChannels 9: the driver has at most 8"), std::string::npos)
+      << channels.words;
+  EXPECT_TRUE(node.writes.empty());
+}
+
+TEST(Nics, WhatADriverDoesNotTakeIsUnsupported) {
+  Node node;
+  node.remove("/ethtool/ens1f0/features/ntuple");
+  node.rules["adaptive-rx"] = [](std::string&) { return EINVAL; };
+  const Pass pass =
+      changed(node, R"({"mode": "enforce", "nics": [{"match": {"name": "*"}, "adaptiveRx": "off", "ntuple": "on"}]})");
+  EXPECT_EQ(change_of(pass.plan, "nic/0000:3b:00.0/adaptive-rx").outcome, Outcome::kUnsupported);
+  EXPECT_EQ(change_of(pass.plan, "nic/0000:3b:00.0/ntuple").outcome, Outcome::kAbsent);
 }
 
 TEST(Undo, FollowsARenamedInterfaceAndSkipsWhatIsGone) {

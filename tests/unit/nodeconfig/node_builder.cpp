@@ -114,6 +114,18 @@ void Node::build_nic(const NicShape& nic) {
   put(path + "/napi_defer_hard_irqs", "0");
   put(path + "/gro_flush_timeout", "0");
   put(path + "/threaded", "0");
+  const std::string ethtool = "/ethtool/" + nic.name;
+  put(ethtool + "/channels/combined", std::to_string(nic.queues));
+  put(ethtool + "/channels/combined-max", std::to_string(nic.queues * 2));
+  for (const char* ring : {"/rings/rx", "/rings/tx"}) {
+    put(ethtool + ring, "512");
+    put(ethtool + ring + "-max", "4096");
+  }
+  put(ethtool + "/coalesce/rx-usecs", "50");
+  put(ethtool + "/coalesce/tx-usecs", "50");
+  for (const char* flag : {"/coalesce/adaptive-rx", "/coalesce/adaptive-tx", "/features/gro", "/features/lro"})
+    put(ethtool + flag, "1");
+  put(ethtool + "/features/ntuple", "0");
   link(path + "/device", device);
   fs::create_directories(root_ + "/sys/class/net");
   link("/sys/class/net/" + nic.name, path);
