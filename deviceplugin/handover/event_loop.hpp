@@ -28,15 +28,22 @@ class EventLoop {
   void unwatch(int fd);  // Before fd is closed.
 
   void post(Function function);
-  // Calls before_wait in each turn; it does what is due and says when it wants to be called next.
-  void run(const std::function<std::optional<MonotonicTime>()>& before_wait);
+  // Makes the calling thread the loop's; before run(). Peers' descriptors are to be closed by it alone: whatever such a
+  // peer does to make close() sleep, the thread does not sleep for more than some ms (event_loop.cpp, Hurry).
+  Result<void> enter();
+  // Calls before_wait in each turn; it does what is due and says when it wants to be called next. at_end is called last.
+  void run(const std::function<std::optional<MonotonicTime>()>& before_wait, const std::function<void()>& at_end);
   void stop();
 
+  ~EventLoop();
+
  private:
-  EventLoop() = default;
+  class Hurry;
+  EventLoop();
   void wake();
   bool run_posted();  // False when stopped.
 
+  std::unique_ptr<Hurry> hurry_;
   UniqueFd epoll_, wake_fd_;
   std::unordered_map<int, std::shared_ptr<Handler>> handlers_;
   std::mutex mutex_;  // Guards posted_ and stopped_.

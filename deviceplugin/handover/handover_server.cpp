@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <future>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -30,8 +31,14 @@ class Server final : public HandoverServer {
  public:
   Server(std::unique_ptr<EventLoop> loop, HandoverOwner& owner, Log& log)
       : loop_(std::move(loop)), log_(log), sessions_(*loop_, workers_, notifier_, owner, log) {
-    thread_ = std::thread([this] { loop_->run([this] { return tick(); }); });
+    thread_ = std::thread([this] {
+      auto entered = loop_->enter();
+      const bool runs = entered.has_value();
+      entered_.set_value(std::move(entered));
+      if (runs) loop_->run([this] { return tick(); }, [this] { close_all(); });
+    });
   }
+  Result<void> wait_for_thread() { return entered_.get_future().get(); }
 
   ~Server() override {
     loop_->stop();
@@ -109,6 +116,12 @@ class Server final : public HandoverServer {
     }
   }
 
+  void close_all() {
+    sessions_.drop_all();
+    for (const auto& [device, listener] : listeners_) loop_->unwatch(listener.socket.get());
+    listeners_.clear();
+  }
+
   std::optional<MonotonicTime> tick() {
     std::optional<MonotonicTime> next = sessions_.tick();
     for (auto& [device, listener] : listeners_) {
@@ -132,6 +145,7 @@ class Server final : public HandoverServer {
   Sessions sessions_;
   WorkerPool notifier_{1};
   WorkerPool workers_{kWorkersMax};
+  std::promise<Result<void>> entered_;
   std::thread thread_;
 };
 
@@ -139,7 +153,9 @@ class Server final : public HandoverServer {
 
 Result<std::unique_ptr<HandoverServer>> HandoverServer::start(HandoverOwner& owner, Log& log) {
   PODLANE_TRY_ASSIGN(auto loop, EventLoop::create());
-  return std::make_unique<Server>(std::move(loop), owner, log);
+  auto server = std::make_unique<Server>(std::move(loop), owner, log);
+  PODLANE_TRY(server->wait_for_thread());
+  return server;
 }
 
 }  // namespace podlane::dp

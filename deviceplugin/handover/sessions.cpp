@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "deviceplugin/handover/umem_check.hpp"
 #include "lib/net/netns.hpp"
 
 // How it works
@@ -187,6 +188,8 @@ void Sessions::take_umem(Id id, Connection& connection, bool is_umem, std::vecto
     return refuse(id, fds.size() < fds_due ? "umem" : "protocol",
                   "umem carries " + std::to_string(fds_due) + " descriptors here, not " + std::to_string(fds.size()));
   }
+  // Here and not by the worker, which then holds the last reference: whatever else this is, closing it may take long.
+  if (fds_due != 0 && !is_memfd(fds[0].get())) return refuse(id, "umem", "the UMEM descriptor is not a memfd");
   if (!claim(id, connection)) return;
   auto netns = net::netns_of_socket(connection.socket.get());
   if (!netns) return refuse(id, "internal", netns.error().message());
@@ -386,6 +389,10 @@ void Sessions::drop_device(const std::string& device) {
   if (lane == lanes_.end()) return;
   const std::set<Id> ids = lane->second.connections;
   for (const Id id : ids) close(id, /*tell_owner=*/false);
+}
+
+void Sessions::drop_all() {
+  while (!connections_.empty()) close(connections_.begin()->first, /*tell_owner=*/false);
 }
 
 Sessions::Connection* Sessions::find(Id id) {

@@ -26,6 +26,7 @@ class Sessions {
 
   void add(const std::string& device, UniqueFd socket);  // A client has connected.
   void drop_device(const std::string& device);           // Ends its sessions without telling the owner, who asked for it.
+  void drop_all();                                       // The same for all devices.
   void send_neighbor(const std::string& device, const lane::Neighbor& neighbor);
 
   // Does what time has made due; when to come again.

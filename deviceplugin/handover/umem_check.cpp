@@ -42,6 +42,8 @@ Result<void> check_page_size(int memfd, const lane::UmemShape& shape) {
 
 }  // namespace
 
+bool is_memfd(int fd) { return ::fcntl(fd, F_GET_SEALS) >= 0; }
+
 Result<void> check_umem(int memfd, const lane::UmemShape& shape) {
   struct stat info {};
   if (::fstat(memfd, &info) != 0) return fail_errno("fstat of the UMEM");

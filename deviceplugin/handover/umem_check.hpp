@@ -7,6 +7,9 @@
 
 namespace podlane::dp {
 
+// Any descriptor may be asked about: no file system or driver gets to answer.
+bool is_memfd(int fd);
+
 // kInvalid in words for the client: not a memfd, seals, size, page size, not writable, pages missing.
 Result<void> check_umem(int memfd, const lane::UmemShape& shape);
 

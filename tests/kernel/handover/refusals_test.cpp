@@ -2,7 +2,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/memfd.h>
+#include <netinet/in.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <cstdlib>
 
 #include "tests/kernel/handover/lane_fixture.hpp"
 
@@ -172,6 +176,64 @@ TEST_F(Refusals, DescriptorsWhereNoneBelongAreClosed) {
   RawClient raw = client();
   ASSERT_TRUE(raw.send(kHello, std::vector<int>(40, gift.get())));
   EXPECT_EQ(raw.code(), "protocol");
+}
+
+// A TCP socket whose last close() sleeps for 20 s: SO_LINGER, and its peer does not read.
+class Lingering {
+ public:
+  explicit Lingering(const ScratchNetns& netns) {
+    netns.inside([&] {
+      const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+      socklen_t size = sizeof(address);
+      auto* const any = reinterpret_cast<sockaddr*>(&address);
+      socket.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      ok = ::bind(listener.get(), any, size) == 0 && ::listen(listener.get(), 1) == 0 &&
+           ::getsockname(listener.get(), any, &size) == 0 && ::connect(socket.get(), any, size) == 0;
+      peer_.reset(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    });
+    const std::string much(65536, 'x');
+    while (ok && ::send(socket.get(), much.data(), much.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+    }
+    const linger on{.l_onoff = 1, .l_linger = 20};
+    ok = ok && ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &on, sizeof(on)) == 0;
+  }
+  UniqueFd socket;
+  bool ok = false;
+
+ private:
+  UniqueFd peer_;
+};
+
+// By our close(), by recvmsg() of more than fit, by the kernel when a socket goes with messages that nobody has read.
+TEST_F(Refusals, DescriptorsThatAreSlowToCloseHoldNobodyUp) {
+  pod_.inside([&] { ASSERT_EQ(::system("ip link set lo up"), 0); });
+  make_tun("lane1");
+  const std::string other = serve_tun_lane("vpn-0", "lane1");
+  struct Case {
+    const char* name;
+    const char* step;
+    const char* text;
+    int messages_before;
+    std::size_t descriptors;
+  };
+  const Case cases[] = {{"with hello", "hello", kHello, 0, 1},
+                        {"as UMEM", "umem", kUmem, 0, 1},
+                        {"more than fit", "hello", kHello, 0, 200},
+                        {"never read", "hello", "garbage", 60, 1}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    Lingering slow(pod_);
+    ASSERT_TRUE(slow.ok);
+    RawClient raw = client_at(c.step);
+    for (int i = 0; i < c.messages_before; ++i) {
+      if (!raw.send("garbage")) break;  // Refused already: then the rest is not sent.
+    }
+    (void)raw.send(c.text, std::vector<int>(c.descriptors, slow.socket.get()));
+    slow.socket.reset();
+    raw.close();
+    EXPECT_TRUE(Probe(pod_.path(), other).line().starts_with("granted "));
+  }
 }
 
 TEST_F(Refusals, DisconnectAfterEachStep) {
