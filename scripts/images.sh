@@ -37,8 +37,7 @@ image_node() {
   place node "$bin/podlane" /usr/libexec/podlane/podlane
   place node "$bin/podlane-deviceplugin" /usr/bin/podlane-deviceplugin
   place node "$bin/podlanectl" /usr/bin/podlanectl
-  small_program install_cni.c "$stage/install-cni"
-  install -D -m 755 "$stage/install-cni" "$stage/node/usr/bin/install-cni"
+  place node "$bin/podlane-cni-installer" /usr/bin/podlane-cni-installer
   oci_image "$stage/node" "podlane.io/node:$tag" "$output/node.tar" \
     '{"Entrypoint":["/usr/bin/podlane-deviceplugin"],"Env":["PATH=/usr/bin"]}'
 }

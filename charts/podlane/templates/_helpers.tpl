@@ -47,12 +47,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{/* What the device plugin reads: JSON, as it is mounted. YAML takes a bare off for false. */}}
 {{- define "podlane.config" -}}
 {{- $pools := list -}}
-{{- range .Values.pools -}}
+{{- range ternary (list) .Values.pools .Values.uninstall.prepare -}}
 {{- $pool := deepCopy . -}}
 {{- if and (hasKey . "zeroCopy") (not .zeroCopy) }}{{ $_ := set $pool "zeroCopy" "off" }}{{ end -}}
 {{- $pools = append $pools $pool -}}
 {{- end -}}
 {{- dict "pools" $pools | toPrettyJson -}}
+{{- end -}}
+
+{{/* The installer's command line. The CNI binary's own defaults are not written into its entry. */}}
+{{- define "podlane.installerCommand" -}}
+{{- $node := .Values.node -}}
+{{- $entry := deepCopy .Values.cni.entry -}}
+{{- if and (ne $node.runDir "/run/podlane") (not (hasKey $entry "runDir")) }}{{ $_ := set $entry "runDir" $node.runDir }}{{ end -}}
+{{- if and (ne $node.stateDir "/var/lib/podlane") (not (hasKey $entry "stateDir")) }}{{ $_ := set $entry "stateDir" $node.stateDir }}{{ end -}}
+{{- $command := list "/usr/bin/podlane-cni-installer" "run" (printf "--method=%s" .Values.cni.install)
+      (printf "--bin-dir=%s" $node.cniBinDir) (printf "--conf-dir=%s" $node.cniConfDir) (printf "--cache-dir=%s" $node.cniStateDir)
+      (printf "--run-dir=%s" $node.runDir) (printf "--entry=%s" (toJson $entry)) -}}
+{{- if .Values.uninstall.prepare }}{{ $command = append $command "--uninstall" }}{{ end -}}
+{{- toJson $command -}}
 {{- end -}}
 
 {{/* ADDRESS:PORT for --http, and the probes' host: none means the pod's own address, which is the node's. */}}

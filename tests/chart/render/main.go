@@ -31,8 +31,14 @@ func run(arguments []string) error {
 	namespace := flags.String("namespace", "podlane-system", "namespace of the release")
 	service := flags.String("service", "Helm", "label managed-by")
 	manifests := flags.Bool("manifests", false, "as manifests/ holds them")
+	digest := flags.Bool("evaluated", false, "print the digest of tests/chart/admission/evaluated.txt; the argument is the repository")
 	kubernetes := flags.String("kubernetes", "1.36", "version of the cluster")
 	if err := flags.Parse(arguments); err != nil {
+		return err
+	}
+	if *digest && flags.NArg() == 1 {
+		sum, err := EvaluatedDigest(flags.Arg(0))
+		fmt.Println(sum)
 		return err
 	}
 	if flags.NArg() != 2 {

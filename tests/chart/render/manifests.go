@@ -8,13 +8,19 @@ import (
 
 // Numbers give the order of `kubectl apply -f`; templates that do not stand here are options of the chart alone.
 var manifestNames = map[string]string{
-	"serviceaccount.yaml": "10-serviceaccount.yaml",
-	"configmap.yaml":      "20-configmap.yaml",
-	"daemonset.yaml":      "30-daemonset.yaml",
+	"serviceaccount.yaml":            "10-serviceaccount.yaml",
+	"configmap.yaml":                 "20-configmap.yaml",
+	"daemonset.yaml":                 "30-daemonset.yaml",
+	"mutatingadmissionpolicy.yaml":   "40-admission-inject.yaml",
+	"validatingadmissionpolicy.yaml": "41-admission-check.yaml",
 }
 
 // What the reader of a rendered file must know before anything else.
 var warnings = map[string]string{
+	"40-admission-inject.yaml": `# Knows the pools of manifests/values.yaml: with others, render anew. Needs Kubernetes 1.36; leave it out below.
+`,
+	"41-admission-check.yaml": `# Knows the pools of manifests/values.yaml: with others, render anew.
+`,
 	"20-configmap.yaml": `# EDIT BEFORE USE. Interface, networks and addresses below are examples: manifests/README.md says what to write.
 `,
 }

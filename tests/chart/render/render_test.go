@@ -409,6 +409,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"priority of the system's own", "priorityClass: { create: true }", []string{"priorityClass"}},
 		{"PodMonitor without a way to the port", "metrics: { podMonitor: { enabled: true } }", []string{"devicePlugin.http.address", "node"}},
 		{"attachment of another type", "networkAttachmentDefinitions: [{ name: a, config: { type: bridge } }]", []string{"networkAttachmentDefinitions.0"}},
+		{"entry of another type", "cni: { entry: { type: bridge } }", []string{"entry"}},
+		{"way to install", "cni: { install: symlink }", []string{"install"}},
 		{"surge", "updateStrategy: { rollingUpdate: { maxSurge: 1 } }", []string{"rollingUpdate"}},
 		{"required object taken away", "image: null", []string{"image"}},
 	} {
@@ -630,6 +632,109 @@ func TestManifestsAreTheChartRendered(t *testing.T) {
 		}
 		if !strings.Contains(listed, name) {
 			t.Errorf("kustomization.yaml does not list %s", name)
+		}
+	}
+}
+
+func TestAdmissionPoliciesWereEvaluatedAsTheyAre(t *testing.T) {
+	sum, err := EvaluatedDigest(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(source, "tests/chart/admission/evaluated.txt"))
+	if err != nil || strings.TrimSpace(string(text)) != sum {
+		t.Errorf("a policy or a table changed since it was evaluated (%s, now %s): run tests/chart/admission.sh --offline", text, sum)
+	}
+}
+
+func TestAdmissionByVersionOfTheCluster(t *testing.T) {
+	for _, row := range []struct {
+		name, values         string
+		minor                int
+		mutating, validating string
+	}{
+		{"1.36", twoPools, 36, "v1", "v1"},
+		{"1.35", twoPools, 35, "", "v1"},
+		{"1.35 with v1beta1", twoPools + "admission: { mutating: v1beta1 }", 35, "v1beta1", "v1"},
+		{"helm template without a cluster", twoPools + "admission: { mutating: v1, validating: v1 }", 29, "v1", "v1"},
+		{"switched off", twoPools + "admission: { mutating: none, validating: none }", 36, "", ""},
+		{"no pools: nothing to put in", "", 36, "", "v1"},
+	} {
+		all := documents(t, mustRender(t, row.values, row.minor))
+		for kind, want := range map[string]string{"MutatingAdmissionPolicy": row.mutating, "ValidatingAdmissionPolicy": row.validating} {
+			policies, bindings := ofKind(all, kind), ofKind(all, kind+"Binding")
+			if want == "" {
+				if len(policies)+len(bindings) != 0 {
+					t.Errorf("%s: %s is there", row.name, kind)
+				}
+				continue
+			}
+			if len(policies) != 1 || len(bindings) != 1 || policies[0]["apiVersion"] != "admissionregistration.k8s.io/"+want ||
+				bindings[0]["apiVersion"] != policies[0]["apiVersion"] || at(bindings[0], "spec", "policyName") != at(policies[0], "metadata", "name") {
+				t.Errorf("%s: %v, bound by %v", row.name, policies, bindings)
+			}
+		}
+	}
+	for _, kind := range []string{"MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"} {
+		policy := ofKind(documents(t, mustRender(t, twoPools, 36)), kind)[0]
+		selector := fmt.Sprint(at(policy, "spec", "matchConstraints", "namespaceSelector"))
+		if !strings.Contains(selector, "[kube-system podlane-system]") {
+			t.Errorf("%s acts in %s", kind, selector)
+		}
+	}
+}
+
+// The policy refuses what the code refuses: one table, copied.
+func TestNotBuiltIsTheTableOfTheCode(t *testing.T) {
+	code, err := os.ReadFile(filepath.Join(source, "lib/lane/annotations.cpp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := string(code)
+	table = table[strings.Index(table, "kNotBuilt{{"):]
+	table = table[:strings.Index(table, "}};")]
+	var ofCode []string
+	for _, row := range regexp.MustCompile(`\{"([^"]*)", "([^"]*)",\s*"([^"]*)"\}`).FindAllStringSubmatch(table, -1) {
+		ofCode = append(ofCode, fmt.Sprint(row[1:]))
+	}
+	text, err := os.ReadFile(filepath.Join(source, "charts/podlane/files/not-built.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows [][]string
+	if err := yaml.UnmarshalStrict(text, &rows); err != nil {
+		t.Fatal(err)
+	}
+	var ofChart []string
+	for _, row := range rows {
+		ofChart = append(ofChart, fmt.Sprint(row))
+	}
+	if len(ofCode) != strings.Count(table, "{\"") || fmt.Sprint(ofCode) != fmt.Sprint(ofChart) {
+		t.Errorf("the code has %v\nthe chart has %v", ofCode, ofChart)
+	}
+}
+
+func TestInstallerIsToldWhatTheValuesSay(t *testing.T) {
+	for _, row := range []struct{ name, values, want string }{
+		{"default", "", `run --method=edit --bin-dir=/opt/cni/bin --conf-dir=/etc/cni/net.d --cache-dir=/var/lib/cni --run-dir=/run/podlane --entry={"tun":{"name":"lane0"}}`},
+		{"drop-in on k3s", "cni: { install: drop-in, entry: { logLevel: debug } }\nnode: { cniConfDir: /k/net.d, cniBinDir: /k/bin }",
+			`run --method=drop-in --bin-dir=/k/bin --conf-dir=/k/net.d --cache-dir=/var/lib/cni --run-dir=/run/podlane --entry={"logLevel":"debug","tun":{"name":"lane0"}}`},
+		{"the plugin hears of directories elsewhere", "node: { runDir: /r, stateDir: /s }",
+			`run --method=edit --bin-dir=/opt/cni/bin --conf-dir=/etc/cni/net.d --cache-dir=/var/lib/cni --run-dir=/r --entry={"runDir":"/r","stateDir":"/s","tun":{"name":"lane0"}}`},
+		{"before uninstall", twoPools + "uninstall: { prepare: true }",
+			`run --method=edit --bin-dir=/opt/cni/bin --conf-dir=/etc/cni/net.d --cache-dir=/var/lib/cni --run-dir=/run/podlane --entry={"tun":{"name":"lane0"}} --uninstall`},
+	} {
+		rendered := mustRender(t, row.values, 36)
+		installer := items(at(theDaemonSet(t, rendered), "spec", "template", "spec"), "initContainers")[0]
+		var words []string
+		for _, word := range items(installer, "command") {
+			words = append(words, word.(string))
+		}
+		if got := strings.Join(words, " "); got != "/usr/bin/podlane-cni-installer "+row.want {
+			t.Errorf("%s: %s", row.name, got)
+		}
+		if strings.Contains(row.values, "prepare") && !strings.Contains(rendered["templates/configmap.yaml"], `"pools": []`) {
+			t.Error("before uninstall no NIC must be used")
 		}
 	}
 }
