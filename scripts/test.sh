@@ -2,7 +2,7 @@
 # Builds podlane and runs its tests; the last lines are ctest's summary of all of them. Needs root: most suites work
 # with real kernel objects in namespaces of their own.
 #
-#   scripts/test.sh             asan: all suites; tsan: the threaded ones; release: system tests, sizes, architecture
+#   scripts/test.sh             asan: all suites; tsan: the threaded ones; release: system tests, sizes, architecture, kernels in QEMU
 #   scripts/test.sh --fuzz      also each fuzz target for 60 s (PODLANE_FUZZ_SECONDS); so does CI=true
 #   scripts/test.sh --tidy      also clang-tidy 19 over everything
 #   scripts/test.sh --quick     release alone
@@ -73,7 +73,7 @@ build() { step "build-$1" nice cmake --build "build/$1" -- "${@:2}"; }
 
 configure release
 build release
-tests_of release 'system|arch' .
+tests_of release 'system|arch|vm' .
 if ! $quick; then
   configure asan
   build asan

@@ -59,7 +59,7 @@ daemon_start() {
   setsid setpriv --bounding-set="-all,$(manifest_capabilities)" --inh-caps=-all --no-new-privs \
     "$BIN/podlane-deviceplugin" --config "$PODLANE_WORK/podlane.json" >>"$PODLANE_WORK/deviceplugin.log" 2>&1 &
   echo "$!" >"$PODLANE_WORK/daemon.pid"
-  eventually 20 http_get /readyz || {
+  eventually "${PODLANE_PATIENCE:-20}" http_get /readyz || {
     tail -n 5 "$PODLANE_WORK/deviceplugin.log" >&2
     die "the device plugin does not become ready"
   }
@@ -87,7 +87,7 @@ kubelet_start() { # kubelet_start [CRI_SOCKET]
   setsid "$BIN/test-kubelet" serve --kubelet-dir "$kubelet_dir" --socket "$kubelet_socket" \
     --cgroup-parent "/$PODLANE_CGROUP" "${cri[@]}" >>"$PODLANE_WORK/kubelet.log" 2>&1 &
   KUBELET_PID=$!
-  eventually 10 kubelet resources || die "the test kubelet does not answer: $(tail -n 3 "$PODLANE_WORK/kubelet.log")"
+  eventually "${PODLANE_PATIENCE:-10}" kubelet resources || die "the test kubelet does not answer: $(tail -n 3 "$PODLANE_WORK/kubelet.log")"
 }
 kubelet_stop() {
   [[ -n ${KUBELET_PID:-} ]] && stop_process "$KUBELET_PID"

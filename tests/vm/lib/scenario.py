@@ -106,3 +106,11 @@ def read(path):
             raise Problem(f"{where}.steps[{at}].name '{step['name']}' must be lower case, digits and '-', each once")
         names.add(step["name"])
     return Scenario(name=where, **value)
+
+
+def only(wanted, names):
+    known = [step["name"] for step in wanted.steps]
+    for name in names:
+        if name not in known:
+            raise Problem(f"{wanted.name} has no step '{name}'; it has {', '.join(known)}")
+    return [step for step in wanted.steps if step["name"] in names]

@@ -28,7 +28,7 @@ vm_answer 10.10.0.1
 serves() { # serves NAME FAR: a pod's traffic through the pool's one lane.
   daemon_start
   demo_pod "$1" relay queue interrupt
-  eventually 20 demo_lane_serving "$1" || die "nobody serves the lane: $(tail -n 3 "$PODLANE_WORK/$1.log")"
+  eventually "$PODLANE_PATIENCE" demo_lane_serving "$1" || die "nobody serves the lane: $(tail -n 3 "$PODLANE_WORK/$1.log")"
   local in_force traffic
   in_force=$(demo_lane "$1" .inForce)
   traffic=$(vm_traffic "$1" relay queue "$2")

@@ -1,6 +1,7 @@
 # The guest as a node: the parts of the product by scripts/lib, on the guest's own NICs. Sourced by the other steps.
 # A scenario that uses it has nic0 and nic1, each on a wire with wire-nic0 and wire-nic1, which are in the namespace "far".
-export PODLANE_WORK=/tmp/node PODLANE_CGROUP=podlane-vm
+# An emulated CPU is ten times slower than a real one, and more beside others.
+export PODLANE_WORK=/tmp/node PODLANE_CGROUP=podlane-vm PODLANE_PATIENCE=120
 mkdir -p "$PODLANE_WORK" /opt/cni/bin /var/lib/cni /var/lib/kubelet/{device-plugins,pod-resources}
 source "$PODLANE_SOURCE/scripts/lib/lanes.sh"
 source "$PODLANE_SOURCE/scripts/lib/demo_pods.sh"
@@ -47,7 +48,7 @@ vm_traffic() {
     pings=$(inside far ping -c 20 -i 0.1 -W 2 "$address" | sed -n 's/.* \([0-9]*\) received.*/\1/p') || true
     bare_exec "$name" "$BIN/bench_flood" --receive --bind "$address:5000" --expect 1000 >"$PODLANE_WORK/received" &
     local receiver=$!
-    eventually 5 vm_listens "$name" 5000 || warn "nobody listens at port 5000 of $name"
+    eventually "$PODLANE_PATIENCE" vm_listens "$name" 5000 || warn "nobody listens at port 5000 of $name"
     inside far "$BIN/bench_flood" --to "$address:5000" --rate 200 --seconds 5 >&2
     wait "$receiver"
     received=$(<"$PODLANE_WORK/received")

@@ -18,7 +18,7 @@ daemon_start
 defer daemon_stop
 vm_answer 10.10.0.1
 demo_pod by-relay relay veth interrupt
-eventually 20 demo_lane_serving by-relay || die "nobody serves the lane: $(tail -n 3 "$PODLANE_WORK/by-relay.log")"
+eventually "$PODLANE_PATIENCE" demo_lane_serving by-relay || die "nobody serves the lane: $(tail -n 3 "$PODLANE_WORK/by-relay.log")"
 in_force=$(demo_lane by-relay .inForce)
 relay=$(vm_traffic by-relay relay veth 10.10.0.1)
 demo_pod_remove by-relay

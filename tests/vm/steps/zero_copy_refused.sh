@@ -14,7 +14,7 @@ daemon_stop
 daemon_write_config "$PODLANE_WORK/podlane.json" ', "zeroCopy": "prefer"'
 daemon_start
 demo_pod by-copy relay queue interrupt
-eventually 20 demo_lane_serving by-copy || die "nobody serves the lane"
+eventually "$PODLANE_PATIENCE" demo_lane_serving by-copy || die "nobody serves the lane"
 in_force=$(demo_lane by-copy .inForce)
 relay=$(vm_traffic by-copy relay queue 10.9.0.1)
 demo_pod_remove by-copy
