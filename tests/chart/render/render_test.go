@@ -738,3 +738,48 @@ func TestInstallerIsToldWhatTheValuesSay(t *testing.T) {
 		}
 	}
 }
+
+// Samples speak of the pools that the rendered manifests have, and meet the restricted profile.
+func TestSamplesFitTheManifests(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(source, "manifests/values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pools := map[string]bool{}
+	for _, pool := range items(object(parseValues(t, string(text))), "pools") {
+		pools[at(pool, "name").(string)] = true
+	}
+	samples, err := filepath.Glob(filepath.Join(source, "manifests/samples/*.yaml"))
+	if err != nil || len(samples) < 4 {
+		t.Fatalf("%v: %v", samples, err)
+	}
+	for _, path := range samples {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := object{}
+		if err := yaml.UnmarshalStrict(text, &pod); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		annotations := at(pod, "metadata", "annotations").(object)
+		for _, item := range strings.Split(annotations["podlane.io/lanes"].(string), ",") {
+			parts := append(strings.SplitN(item, "=", 2), "1")
+			if !pools[parts[0]] {
+				t.Errorf("%s: pool %s is not in manifests/values.yaml", path, parts[0])
+			}
+			for _, container := range append(items(pod, "spec", "initContainers"), items(pod, "spec", "containers")...) {
+				limits, _ := at(container, "resources", "limits").(object)
+				if held, ok := limits["podlane.io/"+parts[0]]; ok && fmt.Sprint(held) != parts[1] {
+					t.Errorf("%s: holds %v of %s", path, held, item)
+				}
+				context, _ := at(container, "securityContext").(object)
+				if context["allowPrivilegeEscalation"] != false || fmt.Sprint(at(context, "capabilities", "drop")) != "[ALL]" ||
+					at(pod, "spec", "securityContext", "runAsNonRoot") != true ||
+					at(pod, "spec", "securityContext", "seccompProfile", "type") != "RuntimeDefault" {
+					t.Errorf("%s: %v is not restricted", path, at(container, "name"))
+				}
+			}
+		}
+	}
+}
