@@ -12,6 +12,7 @@
 
 #include "lib/base/scope_guard.hpp"
 #include "lib/lane/umem_memory.hpp"
+#include "lib/net/ethtool.hpp"
 
 namespace podlane::dp {
 
@@ -113,6 +114,14 @@ Result<void> bind_to(int socket, const XskPlan& plan) {
   return {};
 }
 
+// In zero-copy mode virtio_net drops what XDP_TX sends back: the frame that net/core/xdp.c, xdp_convert_zc_to_xdp_frame, makes
+// has no headroom, and virtnet_xdp_xmit needs some for the device's header. So nobody would hear lane_steer's answers to ARP
+// and neighbour solicitations. Seen on 7.2 (tests/vm/scenarios/zero-copy.json).
+bool loses_answers_by_zero_copy(const std::string& netdev) {
+  const auto driver = net::driver_name(netdev);
+  return driver && *driver == "virtio_net";
+}
+
 Result<bool> zero_copy_in_force(int socket) {
   xdp_options options{};
   socklen_t size = sizeof(options);
@@ -145,7 +154,8 @@ Result<XskMade> make_finished_xsk(const XskPlan& plan, int memfd) {
   const int socket = made.socket.get();
   PODLANE_TRY(register_umem(socket, memfd, made.xsk));
   PODLANE_TRY(size_rings(socket, made.xsk));
-  PODLANE_TRY(bind_to(socket, {.xsk = made.xsk, .zero_copy = plan.zero_copy}));
+  const bool copies = plan.zero_copy == ZeroCopy::kPrefer && loses_answers_by_zero_copy(made.xsk.netdev);
+  PODLANE_TRY(bind_to(socket, {.xsk = made.xsk, .zero_copy = copies ? ZeroCopy::kOff : plan.zero_copy}));
   PODLANE_TRY_ASSIGN(made.zero_copy, zero_copy_in_force(socket));
   made.busy_poll = made.busy_poll_set && has_napi_id(socket);
   return made;

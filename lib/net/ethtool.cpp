@@ -6,6 +6,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <cstring>
+
 #include "lib/base/unique_fd.hpp"
 
 namespace podlane::net {
@@ -64,6 +66,13 @@ Result<std::uint32_t> rx_channels(const std::string& ifname) {
   channels.cmd = ETHTOOL_GCHANNELS;
   PODLANE_TRY(run_ioctl(ifname, &channels, "read channels"));
   return channels.rx_count + channels.combined_count;
+}
+
+Result<std::string> driver_name(const std::string& ifname) {
+  ethtool_drvinfo info{};
+  info.cmd = ETHTOOL_GDRVINFO;
+  PODLANE_TRY(run_ioctl(ifname, &info, "read driver"));
+  return std::string(info.driver, ::strnlen(info.driver, sizeof(info.driver)));
 }
 
 }  // namespace podlane::net

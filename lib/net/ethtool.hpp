@@ -19,4 +19,7 @@ Result<void> set_offload(const std::string& ifname, Offload offload, bool on);
 // Receive queues in use (ethtool -l: RX and combined). kUnsupported where the driver does not tell.
 Result<std::uint32_t> rx_channels(const std::string& ifname);
 
+// The driver's name, as ethtool -i: "veth", "virtio_net". kUnsupported where it has none.
+Result<std::string> driver_name(const std::string& ifname);
+
 }  // namespace podlane::net

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lib/net/ethtool.hpp"
 #include "lib/net/sysctl.hpp"
 #include "lib/net/tun.hpp"
 #include "tests/testlib/testlib.hpp"
@@ -50,6 +51,10 @@ TEST(RtNetlink, MakesAVethPairAcrossNamespacesAndReadsItBack) {
   EXPECT_EQ(host->tx_queues, 1U);
   EXPECT_FALSE(host->up);
   EXPECT_TRUE(host->peer_netnsid.has_value());
+  near.inside([] {
+    EXPECT_EQ(driver_name("host0").value_or("none"), "veth");
+    EXPECT_FALSE(driver_name("host1"));
+  });
 
   RtNetlink inside = open_in(far);
   const auto pod = inside.link_by_name("pod0");

@@ -90,7 +90,7 @@ def command_line(wanted, kernel, initramfs, logs):
              "-smp", f"{count},sockets={cpus['sockets']},cores={cpus['cores']},threads={cpus['threads']}",
              *memory(wanted), "-kernel", str(kernel.image), "-initrd", str(initramfs),
              "-serial", f"file:{logs / 'console.log'}", "-serial", f"file:{logs / 'results.jsonl'}",
-             "-append", f"console=ttyS0 loglevel=5 panic=-1 mitigations=off nowatchdog "
+             "-append", f"console=ttyS0 loglevel=5 panic=-1 mitigations=off nowatchdog tsc=reliable "
                         f"rcupdate.rcu_cpu_stall_suppress=1 {wanted.boot}".strip(),
              *bus_words, *nics(wanted, ports)]
     for at, disk in enumerate(wanted.nvme):
