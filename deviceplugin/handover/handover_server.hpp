@@ -27,6 +27,7 @@ struct HandoverLane {
   bool native_xdp = true;            // How the program on the socket's device is attached.
   std::uint32_t tun_queues = 1;
   bool tun_multi_queue = false;
+  std::string only_resumed;  // Not empty: why a new owner is refused as "gone"; one that resumes keeps its lane.
 };
 
 // What the server asks of and tells the lane table. Called from the server's threads; each may wait for the table.

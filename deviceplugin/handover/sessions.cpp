@@ -162,6 +162,7 @@ void Sessions::looked_up(Id id, Result<HandoverLane> lane) {
   }
   connection->lane = std::move(*lane);
   if (connection->hello.resume) return resume(id, *connection);
+  if (!connection->lane.only_resumed.empty()) return refuse(id, "gone", connection->lane.only_resumed);
   if (lanes_[connection->device].holder && !claim(id, *connection)) return;
   const lane::LaneDescription& description = connection->lane.description;
   lane::Offer offer{.kind = description.kind, .style = connection->lane.style};

@@ -55,9 +55,16 @@ Result<HandoverLane> Table::lane_for_handover(const std::string& device) {
     if (lane->record.state != LaneState::kReady) {
       return fail(Errc::kUnavailable, "no pod is attached to device " + device + " (yet)");
     }
-    const std::string why = store.why_unhealthy(*lane);
-    if (!why.empty()) return fail(Errc::kGone, why);
     const LaneRecord& record = lane->record;
+    const std::string why = store.why_unhealthy(*lane);
+    if (lane->pool == nullptr) {
+      // Taken out of the configuration under its owner, who needs nothing of the pool any more.
+      HandoverLane kept{.netns_cookie = record.owner.netns_cookie, .only_resumed = why};
+      kept.description.in_force = record.in_force;
+      kept.description.neighbors = neighbors_of(store, *lane);
+      return kept;
+    }
+    if (!why.empty()) return fail(Errc::kGone, why);
     HandoverLane handover{.description = description_of(*lane),
                           .zero_copy = lane->pool->zero_copy,
                           .netns_cookie = record.owner.netns_cookie,
@@ -71,9 +78,7 @@ Result<HandoverLane> Table::lane_for_handover(const std::string& device) {
     }
     handover.style = is_unbound ? lane::HandoverStyle::kUnbound : lane::HandoverStyle::kFinished;
     if (record.kind == lane::Kind::kQueue) handover.native_xdp = store.nics().at(record.host.nic_name).native;
-    for (const std::string& ip : record.watched) {
-      handover.description.neighbors.push_back(neighbor_for(store, *lane, ip));
-    }
+    handover.description.neighbors = neighbors_of(store, *lane);
     return handover;
   });
 }
@@ -113,8 +118,7 @@ void Table::session_closed(const std::string& device) {
   });
 }
 
-void Table::refused(const std::string& device, const std::string& code) {
-  log_.warn("a hand-over was refused", {{"lane", device}, {"code", code}});
+void Table::refused(const std::string&, const std::string& code) {
   in_state([&](LaneStore&) {
     auto& refusals = counters_.handover_refusals_total;
     const auto found = std::find_if(refusals.begin(), refusals.end(), [&](const auto& row) { return row.first == code; });
@@ -166,6 +170,12 @@ lane::Neighbor Table::neighbor_for(LaneStore& store, const Lane& lane, const std
     return {.ip = ip, .mac = to_string(lane.record.host.nic_mac)};
   }
   return neighbors_->current(lane.record.host.nic, ip);
+}
+
+std::vector<lane::Neighbor> Table::neighbors_of(LaneStore& store, const Lane& lane) {
+  std::vector<lane::Neighbor> neighbors;
+  for (const std::string& ip : lane.record.watched) neighbors.push_back(neighbor_for(store, lane, ip));
+  return neighbors;
 }
 
 void Table::neighbor_changed(IfIndex nic, const lane::Neighbor& neighbor) {

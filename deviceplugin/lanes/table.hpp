@@ -127,6 +127,7 @@ class Table final : public LaneTable, public HandoverOwner {
   // handover_owner.cpp
   void neighbor_changed(IfIndex nic, const lane::Neighbor& neighbor);
   lane::Neighbor neighbor_for(LaneStore& store, const Lane& lane, const std::string& ip);
+  std::vector<lane::Neighbor> neighbors_of(LaneStore& store, const Lane& lane);  // All that it watches.
 
   lane::ControlAnswer handle_control(const lane::ControlRequest& request, std::vector<UniqueFd> fds,
                                      const ControlServer::IsAbandoned& is_abandoned);

@@ -111,6 +111,32 @@ TEST(Nic, ThatGoesMakesItsDevicesUnhealthyUntilItIsBack) {
   EXPECT_TRUE(is_ok(pod.detach()));
 }
 
+TEST_P(Restart, WithoutThePoolKeepsItsLanesInUse) {
+  Node node(GetParam());
+  if (node.refuses_queue_pool()) return;
+  node.reserved_ms = 100;
+  node.reconcile_ms = 100;
+  node.start();
+  node.set_pods("default p1 app feed feed-0\n");
+  const std::string allocated = node.ask("allocate feed feed-0");
+  Pod pod(node, "p1", "c1");
+  ASSERT_TRUE(is_ok(pod.attach({{"podlane.io/lanes", "feed"}})));
+  ASSERT_TRUE(is_ok(pod.commit({"10.9.0.50/24"})));
+  ASSERT_EQ(pod.open_lane(word(allocated, 1) + "/0"), "open feed-0 native");
+  node.kill_daemon();
+  node.set_pools("[]");
+  node.start();
+  // The owner's session is back, so that it was not told that its device is gone.
+  EXPECT_TRUE(eventually(std::chrono::seconds(10), [&] { return node.lanes_json().find("\"serving\"") != std::string::npos; }))
+      << node.lanes_json();
+  EXPECT_TRUE(pod.pinged_by(node.peer(), "10.9.0.50"));
+  pod.kill_owner();
+  EXPECT_TRUE(is_ok(pod.detach()));
+  node.set_pods("");
+  EXPECT_TRUE(eventually(std::chrono::seconds(5), [&] { return node.lanes_json().find("feed-0") == std::string::npos; }))
+      << node.lanes_json();
+}
+
 TEST(Nic, OfNoPoolAnyMoreIsDetached) {
   Node node(kVethPool);
   node.start();
