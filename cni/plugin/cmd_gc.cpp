@@ -75,7 +75,10 @@ void forward(const Call& call, std::vector<Error>& problems) {
   std::map<std::string, Network> networks;
   const auto listing = call.journal.list_addresses();
   if (!listing) return;
-  for (const journal::AddressRecord& record : listing->records) {
+  // A record that cannot be read may be a living pod's, and the IPAM plugin frees what the list leaves out. The runtime's
+  // own list, for our own `ipam` below, does not depend on records.
+  const bool is_whole = listing->unreadable.empty();
+  for (const journal::AddressRecord& record : is_whole ? listing->records : std::vector<journal::AddressRecord>()) {
     for (const journal::IpamCall& ipam : record.calls) {
       const auto found = ipam.config.find("name");
       if (found == ipam.config.end() || !found->is_string()) continue;

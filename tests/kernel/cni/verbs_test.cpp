@@ -163,6 +163,38 @@ TEST(CmdGc, DeletesWhatIsNotListedUnderEitherKey) {
   EXPECT_EQ(node.call("GC", node.conf("1.0.0")).code(), 1);
 }
 
+// The IPAM plugin frees whatever its list leaves out.
+TEST(CmdGc, GivesNoIpamPluginAListWithoutARecordThatCannotBeRead) {
+  CniNode node;
+  DevicePluginStandIn daemon(node.socket);
+  lane::LanePlan plan = node.plan(0, true);
+  (*plan.ipam)["type"] = "recorder";
+  daemon.set_plans({plan});
+  const std::string plugin = node.dir + "/recorder", list = node.dir + "/gc";
+  std::ofstream(plugin) << "#!/bin/sh\n"
+                           "case $CNI_COMMAND in\n"
+                           "ADD) echo '{\"cniVersion\":\"1.0.0\",\"ips\":[{\"address\":\"10.9.0.60/24\"}]}' ;;\n"
+                           "GC) cat >"
+                        << list << " ;;\nesac\n";
+  std::filesystem::permissions(plugin, std::filesystem::perms::owner_all);
+  const std::string path = "CNI_PATH=" + node.dir;
+  const CniAnswer added = node.call("ADD", lane_conf(node), {path});
+  ASSERT_EQ(added.status, 0) << added.out;
+  json::Value gc = node.conf();
+  gc["cni.dev/valid-attachments"] = json::Value::array({{{"containerID", node.container_id}, {"ifname", "eth0"}}});
+  const std::vector<std::string> none{"CNI_CONTAINERID=", "CNI_NETNS=", "CNI_IFNAME=", "CNI_ARGS=", path};
+  const std::string unreadable = node.conf()["stateDir"].get<std::string>() + "/addresses/other.json";
+  std::ofstream(unreadable) << "{";
+  const CniAnswer collected = node.call("GC", gc, none);
+  EXPECT_NE(collected.status, 0) << collected.out;
+  EXPECT_NE(collected.message().find("other.json"), std::string::npos) << collected.out;
+  EXPECT_FALSE(std::filesystem::exists(list));
+  std::filesystem::remove(unreadable);
+  EXPECT_EQ(node.call("GC", gc, none).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(list));
+  EXPECT_EQ(node.call("DEL", lane_conf(node), {path}).status, 0);
+}
+
 TEST(CmdStatus, SpeaksOfTheDevicePluginOnlyWhenAsked) {
   CniNode node;
   json::Value conf = node.conf();
