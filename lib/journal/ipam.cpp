@@ -5,9 +5,11 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "lib/base/scope_guard.hpp"
@@ -55,7 +57,8 @@ Result<pid_t> spawn(const std::string& program, std::vector<std::string> environ
   ::sigemptyset(&pipe_signal);
   ::sigaddset(&pipe_signal, SIGPIPE);
   ::posix_spawnattr_setsigdefault(&attributes, &pipe_signal);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  // A group of its own, so that what it started ends with it and does not keep the lock that it inherited.
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   pid_t pid = -1;
   // posix_spawn is vfork-like in glibc: no page tables are copied.
   errno = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv, variables.data());
@@ -94,8 +97,21 @@ Result<std::string> converse(UniqueFd input, int output, std::string_view text, 
   }
 }
 
+// A plugin that has closed its output may still hang; one that answered in the last moment needs another to end.
+bool ends_in_time(pid_t pid, Deadline deadline) {
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.valid()) return true;  // Before Linux 5.3.
+  pollfd entry{.fd = process.get(), .events = POLLIN, .revents = 0};
+  deadline = std::max(deadline, std::chrono::steady_clock::now() + std::chrono::milliseconds(200));
+  int n = 0;
+  do {
+    n = ::poll(&entry, 1, milliseconds_until(deadline));
+  } while (n < 0 && errno == EINTR);
+  return n > 0;
+}
+
 Result<int> wait_for(pid_t pid, bool kill_first) {
-  if (kill_first) ::kill(pid, SIGKILL);
+  if (kill_first) ::kill(-pid, SIGKILL);
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0) {
     if (errno != EINTR) return fail_errno("waitpid");
@@ -137,6 +153,7 @@ std::expected<std::string, IpamFailure> run(const std::string& program, const Ip
   input_child.reset();
   output_child.reset();
   auto answer = converse(std::move(input_ours), output_ours.get(), json::dump(call.config), deadline);
+  if (answer && !ends_in_time(*pid, deadline)) answer = fail(Errc::kUnavailable, "answered, but did not end in time");
   const auto status = wait_for(*pid, /*kill_first=*/!answer);
   if (!answer) return std::unexpected(IpamFailure{std::move(answer).error(), {}});
   if (!status) return std::unexpected(IpamFailure{status.error(), {}});
