@@ -1,12 +1,12 @@
 #!/bin/bash
 # The benchmarks of design §8: one command, writes docs/benchmarks.md.
-#   scripts/bench.sh [--rounds N] [--only WORD] [--build DIRECTORY] [--page FILE]
+#   scripts/bench.sh [--rounds N] [--only WORD] [--build DIRECTORY] [--page FILE] [--pods "100 veth,500 tun"]
 # Root, a quiet machine of two CPUs or more. --only runs the rows whose text has the word and writes no page unless --page
 # is given. Ends with 1 when a must-row is missed.
 source "$(dirname "$0")/lib/lanes.sh"
 source "$(dirname "$0")/lib/packages.sh"
 
-rounds=11 only= build=$PODLANE_SOURCE/build/release page=$PODLANE_SOURCE/docs/benchmarks.md
+pods="100 veth,500 tun,500 veth" rounds=11 only= build=$PODLANE_SOURCE/build/release page=$PODLANE_SOURCE/docs/benchmarks.md
 given=("$@")
 while (($# > 0)); do
   case $1 in
@@ -14,7 +14,8 @@ while (($# > 0)); do
     --only) only=$2 && page= && shift ;;
     --build) build=$2 && shift ;;
     --page) page=$2 && shift ;;
-    *) die "unknown option '$1': use --rounds N, --only WORD, --build DIRECTORY, --page FILE" ;;
+    --pods) pods=$2 && shift ;;
+    *) die "unknown option '$1': use --rounds N, --only WORD, --build DIRECTORY, --page FILE, --pods LIST" ;;
   esac
   shift
 done
@@ -183,11 +184,12 @@ unpacked() { # Bytes of an image's layer, unpacked.
 }
 
 bench_many_pods() { # 100 pods at once, then 500 lanes: one JSON line each.
-  local what
-  for what in "100 veth" "500 tun" "500 veth"; do
+  local what list
+  IFS=, read -ra list <<<"$pods"
+  for what in "${list[@]}"; do
     wanted "$what lanes" || continue
     note "$what lanes"
-    PODLANE_PODS=${what% *} BURST_KIND=${what#* } "$PODLANE_SOURCE/tests/system/containerd/hundred_pods_test.sh" | tee >(cat >&2) | grep '^{' >>"$PODLANE_MANY" ||
+    PODLANE_PODS=${what% *} BURST_KIND=${what#* } "$PODLANE_SOURCE/tests/system/containerd/hundred_pods_test.sh" | tee >(cat >&2) | grep '^{"pods"' >>"$PODLANE_MANY" ||
       warn "$what lanes: no result"
   done
 }
