@@ -53,7 +53,7 @@ Result<ChangeRecord> decode_change(std::string_view line, const std::string& boo
   if (record.key.empty() || record.knob.empty()) return fail(Errc::kInvalid, "key and knob must not be empty");
   record.read_back = read_back.value_or("");
   record.mends = static_cast<unsigned>(mends.value_or(0));
-  record.mended_ms = mended.value_or(0);
+  if (record.mends > 0) record.mended_ms = mended.value_or(0);  // It has no meaning alone, and is not written alone.
   return record;
 }
 
