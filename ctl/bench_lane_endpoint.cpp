@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned kBurst = 32;
 constexpr std::size_t kUdpHeader = 8;
-constexpr unsigned kPumpEvery = 1024;  // Spinning passes between two looks at the TUN: a system call costs as much as 50 passes.
+constexpr unsigned kPumpEvery = 1024;  // Spinning passes between two looks at the TUN, each of which is a system call.
 constexpr unsigned kWaitUs = 100000;
 
 void write_be16(std::uint8_t* at, std::size_t value) {

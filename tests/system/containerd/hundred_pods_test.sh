@@ -35,9 +35,7 @@ the_daemon_stays_small() {
   daemon_rss_kib=$rss_kib
   expect "RSS of at most 25 MB with $pods lanes, is $rss_kib KiB" test "$rss_kib" -le 25600
   group_kib=$(($(cat "$group/memory.usage_in_bytes" 2>/dev/null || cat "$group/memory.current") / 1024))
-  # A veth pair alone takes 64 KiB of the kernel's memory.
-  ((pods > 100)) && [[ ${BURST_KIND:-veth} == veth ]] ||
-    expect "control group's memory of at most 40 MB with $pods lanes, is $group_kib KiB" test "$group_kib" -le 40960
+  expect "control group's memory of at most 40 MB with $pods lanes, is $group_kib KiB" test "$group_kib" -le 40960
 }
 
 all_pods_at_once_go() {
