@@ -103,6 +103,9 @@ fixed_addresses=()
 if setarch -R true 2>/dev/null; then fixed_addresses=(setarch -R); fi
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1 second_deadlock_stack=1}
+# Sanitized suites run side by side, also beside whatever else a shared machine does: nothing is late before four times
+# the time it has on a quiet one.
+export PODLANE_TEST_PATIENCE=${PODLANE_TEST_PATIENCE:-4}
 echo "test: running $(grep -c '^add_test' "$merged/CTestTestfile.cmake") test programs; log build/logs/ctest.log"
 exec "${fixed_addresses[@]}" ctest --test-dir "$merged" -j "$(nproc)" -R "$only" --output-on-failure \
   --output-log "$logs/ctest.log"

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <random>
@@ -113,13 +115,31 @@ std::string must_run(const std::string& command_line) {
   return result.out;
 }
 
-bool eventually(std::chrono::milliseconds deadline, const std::function<bool()>& predicate) {
-  const auto end = std::chrono::steady_clock::now() + deadline;
+namespace {
+bool becomes(bool wanted, std::chrono::milliseconds within, const std::function<bool()>& predicate) {
+  const auto end = std::chrono::steady_clock::now() + within;
   for (;;) {
-    if (predicate()) return true;
+    if (predicate() == wanted) return true;
     if (std::chrono::steady_clock::now() >= end) return false;
     ::poll(nullptr, 0, 5);
   }
+}
+}  // namespace
+
+std::chrono::milliseconds patient(std::chrono::milliseconds deadline) {
+  static const int factor = [] {
+    const char* const text = std::getenv("PODLANE_TEST_PATIENCE");
+    return text == nullptr ? 1 : std::clamp(std::atoi(text), 1, 20);
+  }();
+  return deadline * factor;
+}
+
+bool eventually(std::chrono::milliseconds deadline, const std::function<bool()>& predicate) {
+  return becomes(true, patient(deadline), predicate);
+}
+
+bool holds_for(std::chrono::milliseconds duration, const std::function<bool()>& predicate) {
+  return !becomes(false, duration, predicate);
 }
 
 void pass_time(std::chrono::microseconds duration) {
@@ -137,7 +157,9 @@ ScratchNetns::ScratchNetns(const std::string& prefix) : name_(random_name(prefix
   ip("link set lo up");
 }
 
-ScratchNetns::~ScratchNetns() { remove(); }
+ScratchNetns::~ScratchNetns() {
+  remove();
+}
 
 void ScratchNetns::remove() {
   if (name_.empty()) return;
@@ -159,7 +181,9 @@ void ScratchNetns::inside(const std::function<void()>& work) const {
   if (failure) std::rethrow_exception(failure);
 }
 
-std::string ScratchNetns::ip(const std::string& arguments) const { return must_run("ip -n " + name_ + " " + arguments); }
+std::string ScratchNetns::ip(const std::string& arguments) const {
+  return must_run("ip -n " + name_ + " " + arguments);
+}
 
 VethPair::VethPair(const ScratchNetns& near, const ScratchNetns& far, const std::string& near_name,
                    const std::string& far_name) {

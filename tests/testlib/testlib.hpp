@@ -12,7 +12,7 @@
 namespace podlane::test {
 
 std::string random_name(const std::string& prefix);  // prefix + 6 lower-case characters; fits an interface name.
-std::vector<std::string> names_given();             // All that random_name() gave: the leak check looks for them.
+std::vector<std::string> names_given();              // All that random_name() gave: the leak check looks for them.
 
 struct CommandResult {
   int status = -1;  // Exit status; 128 + signal when killed.
@@ -23,10 +23,15 @@ CommandResult run(const std::vector<std::string>& argv, const std::string& stdin
 // Throws std::runtime_error with the output when the status is not 0. Words are split at blanks.
 std::string must_run(const std::string& command_line);
 
-// Polls predicate every few ms until it is true or the deadline passes. The one way to wait in tests.
+// A deadline times PODLANE_TEST_PATIENCE (1 when unset): scripts/test.sh runs sanitized suites side by side.
+std::chrono::milliseconds patient(std::chrono::milliseconds deadline);
+// Polls predicate every few ms until it is true or the deadline, made patient, passes. The one way to wait in tests.
 bool eventually(std::chrono::milliseconds deadline, const std::function<bool()>& predicate);
+// Polls as long as that, never longer: true when predicate stayed true.
+bool holds_for(std::chrono::milliseconds duration, const std::function<bool()>& predicate);
 
-// Lets time pass where the time is the subject: the length of an outage, the pace of a sender. Never to wait for a thing.
+// Lets time pass where the time is the subject: the length of an outage, the pace of a sender. Never to wait for a
+// thing.
 void pass_time(std::chrono::microseconds duration);
 
 // A network namespace at /run/netns/<name>, loopback up; removed at the end.
@@ -52,7 +57,8 @@ class ScratchNetns {
 // A veth pair, near end in `near`, far end in `far`, both up. GRO is on at both ends, so that redirects into either end
 // work: the receiving end needs NAPI (drivers/net/veth.c). XDP_TX reaches only an end with an XDP program of its own.
 struct VethPair {
-  VethPair(const ScratchNetns& near, const ScratchNetns& far, const std::string& near_name, const std::string& far_name);
+  VethPair(const ScratchNetns& near, const ScratchNetns& far, const std::string& near_name,
+           const std::string& far_name);
 };
 
 }  // namespace podlane::test

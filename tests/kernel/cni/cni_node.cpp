@@ -43,7 +43,7 @@ void DevicePluginStandIn::serve() {
     const std::string op = requests().empty() ? "" : requests().back();
     if (!vanishing_op_.empty() && op == vanishing_op_) ::unlink(path_.c_str());
     if (!dropped_op_.empty() && op == dropped_op_) continue;
-    if (!late_op_.empty() && op == late_op_) (void)eventually(late_by_, [&] { return stop_.load(); });
+    if (!late_op_.empty() && op == late_op_) (void)holds_for(late_by_, [&] { return !stop_.load(); });
     (void)seqpacket_send(peer.get(), lane::encode(reply), {}, std::chrono::seconds(2));
   }
 }
@@ -121,21 +121,22 @@ std::string program() {
 }
 
 CniNode::CniNode()
-    : dir(fs::temp_directory_path() / random_name("plcni-")), socket(dir + "/c.sock"), container_id(random_name("pod")), pod_path(pod.path()) {
+    : dir(fs::temp_directory_path() / random_name("plcni-")),
+      socket(dir + "/c.sock"),
+      container_id(random_name("pod")),
+      pod_path(pod.path()) {
   fs::create_directories(dir);
 }
 
-CniNode::~CniNode() { fs::remove_all(dir); }
+CniNode::~CniNode() {
+  fs::remove_all(dir);
+}
 
 json::Value CniNode::conf(const std::string& version) const {
-  return {{"cniVersion", version},
-          {"name", "base"},
-          {"type", "podlane"},
-          {"capabilities", {{"io.kubernetes.cri.pod-annotations", true}}},
-          {"runDir", dir + "/run"},
-          {"stateDir", dir + "/state"},
-          {"socket", socket},
-          {"logFile", dir + "/log"}};
+  return {{"cniVersion", version},  {"name", "base"},
+          {"type", "podlane"},      {"capabilities", {{"io.kubernetes.cri.pod-annotations", true}}},
+          {"runDir", dir + "/run"}, {"stateDir", dir + "/state"},
+          {"socket", socket},       {"logFile", dir + "/log"}};
 }
 
 json::Value CniNode::with_prev(json::Value conf) const {
@@ -166,19 +167,22 @@ std::vector<std::string> CniNode::environment(const std::string& command) const 
           "CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=engine-0;K8S_POD_UID=u-1"};
 }
 
-CniAnswer CniNode::call(const std::string& command, const json::Value& conf, const std::vector<std::string>& more) const {
+CniAnswer CniNode::call(const std::string& command, const json::Value& conf,
+                        const std::vector<std::string>& more) const {
   std::vector<std::string> variables = environment(command);
   for (const std::string& extra : more) {
     std::erase_if(variables, [&](const std::string& v) { return v.starts_with(extra.substr(0, extra.find('=') + 1)); });
     variables.push_back(extra);
   }
-  const CommandResult result = run({program()}, conf.is_string() ? conf.get<std::string>() : json::dump(conf), variables);
+  const CommandResult result =
+      run({program()}, conf.is_string() ? conf.get<std::string>() : json::dump(conf), variables);
   CniAnswer answer{.status = result.status, .out = result.out, .json = {}};
   if (auto value = json::parse(result.out)) answer.json = std::move(*value);
   return answer;
 }
 
-bool CniNode::call_killed_at(const std::string& command, const json::Value& conf, const std::string& syscall, int n) const {
+bool CniNode::call_killed_at(const std::string& command, const json::Value& conf, const std::string& syscall,
+                             int n) const {
   // No -f: the IPAM plugin that our process started lives on, as it would when the runtime is killed.
   const CommandResult result = run({"strace", "-qq", "-o", "/dev/null", "-e", "trace=" + syscall, "-e",
                                     "inject=" + syscall + ":signal=KILL:when=" + std::to_string(n), program()},

@@ -1,5 +1,5 @@
-// A device plugin that takes a request and does not answer (in time): what it may hold must be asked back, now or by the
-// record in pending-del.
+// A device plugin that takes a request and does not answer (in time): what it may hold must be asked back, now or by
+// the record in pending-del.
 #include <gtest/gtest.h>
 
 #include "tests/kernel/cni/cni_node.hpp"
@@ -13,10 +13,10 @@ TEST(CmdDel, ReturnsInTimeAndLeavesADeleteThatWaits) {
   daemon.set_plans({node.plan(0, true)});
   const json::Value conf = node.annotate(node.with_prev(node.conf()));
   ASSERT_EQ(node.call("ADD", conf).status, 0);
-  daemon.answer_late("detach", std::chrono::seconds(8));
+  daemon.answer_late("detach", std::chrono::seconds(60));
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(node.call("DEL", conf).status, 0);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(7));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, patient(std::chrono::seconds(7)));
   EXPECT_EQ(node.leaks(), "");
   EXPECT_EQ(node.files("run/pending-del").size(), 1U);
 }
@@ -59,7 +59,8 @@ TEST(CmdAddLanes, ARequestThatWasTakenButNotAnsweredIsAskedBackLater) {
   EXPECT_EQ(node.leaks(), "");
   ASSERT_EQ(node.files("run/pending-del").size(), 1U);
 
-  // The same container again while that waits: refused as long as nobody can be asked, settled first as soon as one can.
+  // The same container again while that waits: refused as long as nobody can be asked, settled first as soon as one
+  // can.
   const CniAnswer refused = node.call("ADD", conf);
   EXPECT_EQ(refused.code(), 11) << refused.out;
   EXPECT_NE(refused.message().find(node.socket), std::string::npos) << refused.out;

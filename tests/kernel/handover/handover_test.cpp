@@ -30,13 +30,15 @@ TEST_F(HandoverTest, UnprivilegedClientMovesFrames) {
       differs(kNoFinishedSockets);
       continue;
     }
-    const std::string path = c.kind == Kind::kQueue ? serve_queue_lane(c.name, c.style) : serve_veth_lane(c.name, c.style);
+    const std::string path =
+        c.kind == Kind::kQueue ? serve_queue_lane(c.name, c.style) : serve_veth_lane(c.name, c.style);
     const int fds_before = open_descriptors();
     {
       Probe probe(pod_.path(), path);
       const std::string line = probe.line();
       ASSERT_TRUE(line.starts_with("granted ")) << line;
-      EXPECT_NE(line.find(R"("inForce":{"zeroCopy":false,"xdp":"native","busyPoll":false})"), std::string::npos) << line;
+      EXPECT_NE(line.find(R"("inForce":{"zeroCopy":false,"xdp":"native","busyPoll":false})"), std::string::npos)
+          << line;
       EXPECT_NE(line.find(R"("fds":["xsk","tun"])"), std::string::npos) << line;
       EXPECT_EQ(frames_echoed(c.far, 500), 500);
       EXPECT_TRUE(wait_event(std::string("opened ") + c.name));
@@ -88,9 +90,9 @@ TEST_F(HandoverTest, ClientWaitsForAddInWords) {
     owner_.set("feed-0", lane, &*pod_redirect_);
   });
   pod_.inside([&] {
-    grant = lane::request_lane({.socket_path = path, .client = "test",
-                                .on_wait = [&](std::string_view why) { reasons.emplace_back(why); }},
-                               std::chrono::steady_clock::now() + 10s);
+    grant = lane::request_lane(
+        {.socket_path = path, .client = "test", .on_wait = [&](std::string_view why) { reasons.emplace_back(why); }},
+        std::chrono::steady_clock::now() + 10s);
   });
   adder.join();
   ASSERT_TRUE(grant) << grant.error().message();
@@ -103,8 +105,9 @@ TEST_F(HandoverTest, ClientGivesUpAtItsDeadlineAndWhenCancelled) {
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   UniqueFd cancel(ends[0]), trigger(ends[1]);
   const auto ask = [&](int cancel_fd, std::chrono::milliseconds patience) {
-    return lane::request_lane({.socket_path = directory_ + "/none/handover.sock", .client = "test", .cancel_fd = cancel_fd},
-                              std::chrono::steady_clock::now() + patience);
+    return lane::request_lane(
+        {.socket_path = directory_ + "/none/handover.sock", .client = "test", .cancel_fd = cancel_fd},
+        std::chrono::steady_clock::now() + patience);
   };
   const auto late = ask(-1, 100ms);
   ASSERT_FALSE(late);
@@ -113,7 +116,7 @@ TEST_F(HandoverTest, ClientGivesUpAtItsDeadlineAndWhenCancelled) {
   ASSERT_EQ(::write(trigger.get(), "x", 1), 1);
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(ask(cancel.get(), 60s));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, patient(5s));
 }
 
 TEST_F(HandoverTest, ZeroCopyPolicyIsKept) {
@@ -167,8 +170,8 @@ TEST_F(HandoverTest, FiftyClientsAtOnce) {
     std::vector<std::thread> clients;
     for (int i = 0; i < kLanes; ++i) {
       clients.emplace_back([&, i] {
-        auto granted = lane::request_lane({.socket_path = paths[i], .client = "test"},
-                                          std::chrono::steady_clock::now() + 30s);
+        auto granted =
+            lane::request_lane({.socket_path = paths[i], .client = "test"}, std::chrono::steady_clock::now() + 30s);
         if (granted) grants[i] = std::move(*granted);
         else errors[i] = granted.error().message();
       });

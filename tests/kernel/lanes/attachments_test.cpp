@@ -1,5 +1,5 @@
-// What the table does with the CNI plugin's records whose DEL never came: leases go back by the real host-local, and none
-// is given back that a living pod may hold.
+// What the table does with the CNI plugin's records whose DEL never came: leases go back by the real host-local, and
+// none is given back that a living pod may hold.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -30,20 +30,20 @@ struct Attached {
   void add(const std::string& netns_path, bool with_daemon, const std::string& plugin = "host-local",
            const std::string& of_boot = "") {
     const std::string boot = of_boot.empty() ? boot_id : of_boot;
-    journal::IpamCall call{.plugin = "host-local",
-                           .cni_path = kCniPath,
-                           .container_id = key.container_id,
-                           .netns_path = netns_path,
-                           .ifname = "lane0",
-                           .args = "",
-                           .config = {{"cniVersion", "1.0.0"},
-                                      {"name", "podlane-feed"},
-                                      {"type", "podlane"},
-                                      {"ipam",
-                                       {{"type", "host-local"},
-                                        {"dataDir", leases},
-                                        {"ranges", {{{{"subnet", "10.9.0.0/24"}}}}}}}}};
-    if (auto taken = journal::call_ipam(call, "ADD", {}); !taken) throw std::runtime_error(taken.error().error.message());
+    journal::IpamCall call{
+        .plugin = "host-local",
+        .cni_path = kCniPath,
+        .container_id = key.container_id,
+        .netns_path = netns_path,
+        .ifname = "lane0",
+        .args = "",
+        .config = {
+            {"cniVersion", "1.0.0"},
+            {"name", "podlane-feed"},
+            {"type", "podlane"},
+            {"ipam", {{"type", "host-local"}, {"dataDir", leases}, {"ranges", {{{{"subnet", "10.9.0.0/24"}}}}}}}}};
+    if (auto taken = journal::call_ipam(call, "ADD", {}); !taken)
+      throw std::runtime_error(taken.error().error.message());
     call.plugin = plugin;
     must(journal.write_addresses({.key = key, .boot_id = boot, .netns_path = netns_path, .calls = {call}}));
     must(journal.write({.key = key,
@@ -101,7 +101,7 @@ TEST(Attachments, WhoseNamespaceIsGoneGiveTheirLeasesBack) {
     pod.add(netns.path(), row.with_daemon);
     node.set_pods("default p1 app feed feed-0\n");
     node.start();
-    EXPECT_FALSE(eventually(kRounds, [&] { return !pod.is_whole(); })) << "taken from a living pod";
+    EXPECT_TRUE(holds_for(kRounds, [&] { return pod.is_whole(); })) << "taken from a living pod";
     netns.remove();
     EXPECT_TRUE(eventually(std::chrono::seconds(10), [&] { return pod.is_gone(); }));
     // The lock goes after the records.
@@ -139,7 +139,7 @@ TEST(Attachments, OfPlainTunsWhoseNamespaceIsNotSeenKeepTheirLeases) {
     Attached pod(node);
     pod.add(row.path.empty() ? file : row.path, false);
     node.start();
-    EXPECT_FALSE(eventually(kRounds, [&] { return !pod.is_whole(); }));
+    EXPECT_TRUE(holds_for(kRounds, [&] { return pod.is_whole(); }));
   }
 }
 
@@ -150,9 +150,9 @@ TEST(Attachments, OfLanesWhoseNamespaceIsNotSeenGoWithTheirPod) {
   pod.add("/run/podlane-no-such-directory/netns/pod", true);
   node.set_pods("default p1 app feed feed-0\n");
   node.start();
-  EXPECT_FALSE(eventually(kRounds, [&] { return !pod.is_whole(); })) << "its pod is listed";
+  EXPECT_TRUE(holds_for(kRounds, [&] { return pod.is_whole(); })) << "its pod is listed";
   node.lose_pods();
-  EXPECT_FALSE(eventually(kRounds, [&] { return !pod.is_whole(); })) << "nobody knows";
+  EXPECT_TRUE(holds_for(kRounds, [&] { return pod.is_whole(); })) << "nobody knows";
   node.set_pods("");
   EXPECT_TRUE(eventually(std::chrono::seconds(10), [&] { return pod.is_gone(); }));
 }
@@ -164,7 +164,7 @@ TEST(Attachments, WhoseIpamPluginIsMissingAreKeptUntilItIsBack) {
   pod.add("/run/netns/plp-never-there", false, "nosuch-ipam");
   testing::internal::CaptureStderr();  // The daemon's log goes where ours goes.
   node.start();
-  EXPECT_FALSE(eventually(kRounds, [&] { return !pod.is_whole(); }));
+  EXPECT_TRUE(holds_for(kRounds, [&] { return pod.is_whole(); }));
   // The plugin is back: the same record works.
   auto record = pod.journal.read_addresses(pod.key);
   ASSERT_TRUE(record && *record);
@@ -184,7 +184,7 @@ TEST(Attachments, AtWorkAreLeftAlone) {
     const auto lock = pod.journal.lock(pod.key, std::chrono::seconds(1));
     ASSERT_TRUE(lock.has_value());
     node.start();
-    EXPECT_FALSE(eventually(kRounds, [&] { return !pod.is_whole(); }));
+    EXPECT_TRUE(holds_for(kRounds, [&] { return pod.is_whole(); }));
   }
   EXPECT_TRUE(eventually(std::chrono::seconds(10), [&] { return pod.is_gone(); }));
 }
@@ -210,7 +210,7 @@ TEST(PendingDeletes, AreCarriedOutWithoutTheKubelet) {
     const auto lock = journal.lock(key, std::chrono::seconds(1));
     ASSERT_TRUE(lock.has_value());
     Attached::must(journal.write_pending_delete(key));
-    EXPECT_FALSE(eventually(kRounds, [&] { return node.ask("report").find("feed-0=ready") == std::string::npos; }));
+    EXPECT_TRUE(holds_for(kRounds, [&] { return node.ask("report").find("feed-0=ready") != std::string::npos; }));
   }
   EXPECT_TRUE(eventually(std::chrono::seconds(10),
                          [&] { return node.ask("report").find("feed-0=reserved") != std::string::npos; }));

@@ -58,12 +58,18 @@ TEST(RelayLimits, CountsEachKindOfGarbage) {
   ASSERT_TRUE(raw.send(0x86dd, ipv4(50, 50)));
   ASSERT_TRUE(raw.send(0x0800, ipv4(1401, 1401)));
   ASSERT_TRUE(raw.send(0x0800, ipv4(1400, 1400)));
-  EXPECT_TRUE(eventually(5s, [&] { return relay.count(Counter::kRxFrames) == 8; }));
+  // The peer's own stack may speak too (IPv6 neighbour discovery, MLD): its packets are proper ones.
+  const auto dropped = [&] {
+    return relay.count(Counter::kRxDropNotIp) + relay.count(Counter::kRxDropMalformed) +
+           relay.count(Counter::kRxDropTooLong);
+  };
+  EXPECT_TRUE(eventually(5s, [&] { return dropped() == 7 && relay.count(Counter::kRxFrames) >= 8; }));
   relay.end();
   EXPECT_EQ(relay.count(Counter::kRxDropNotIp), 3U);
   EXPECT_EQ(relay.count(Counter::kRxDropMalformed), 3U);
   EXPECT_EQ(relay.count(Counter::kRxDropTooLong), 1U);
-  EXPECT_EQ(relay.count(Counter::kRxToTun), 1U);
+  EXPECT_GE(relay.count(Counter::kRxToTun), 1U);
+  EXPECT_EQ(relay.count(Counter::kRxToTun), relay.count(Counter::kRxFrames) - 7);
   expect_sums(relay.port().counters);
   expect_no_leak(relay.port());
 }

@@ -45,7 +45,7 @@ TEST(WorkerPool, EndWaitsForWhatRunsAndDropsTheRest) {
     WorkerPool pool(1);
     pool.submit([&] {
       begun = true;
-      test::eventually(50ms, [] { return false; });
+      test::pass_time(50ms);
       ++ended;
     });
     ASSERT_TRUE(test::eventually(5s, [&] { return begun.load(); }));
