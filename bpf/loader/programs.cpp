@@ -39,8 +39,8 @@ Error load_error(const char* name, const char* log) {
   return std::move(error).with("verifier says \"" + text + "\"");
 }
 
-template <typename Skeleton, typename Prepare>
-Result<UniqueFd> load(const Operations<Skeleton>& operations, const PinnedMaps& maps, Prepare prepare) {
+template <typename Skeleton>
+Result<UniqueFd> load(const Operations<Skeleton>& operations, const PinnedMaps& maps) {
   const auto log = std::make_unique_for_overwrite<char[]>(kLogBytes);
   log[0] = '\0';
   LIBBPF_OPTS(bpf_object_open_opts, options, .kernel_log_buf = log.get(), .kernel_log_size = kLogBytes);
@@ -52,7 +52,6 @@ Result<UniqueFd> load(const Operations<Skeleton>& operations, const PinnedMaps& 
     if (fd < 0) continue;  // The program's own read-only data.
     if (::bpf_map__reuse_fd(map, fd) != 0) return fail_errno("share BPF map", ::bpf_map__name(map));
   }
-  prepare(*skeleton);
   if (operations.load(skeleton.get()) != 0) return std::unexpected(load_error(operations.name, log.get()));
   // The skeleton closes its own descriptor; the copy keeps the program.
   UniqueFd fd(::fcntl(::bpf_program__fd(operations.program(skeleton.get())), F_DUPFD_CLOEXEC, 0));
@@ -66,20 +65,19 @@ Result<UniqueFd> load_lane_steer(const PinnedMaps& maps) {
   constexpr Operations<lane_steer> kOperations = {"lane_steer", lane_steer__open_opts, lane_steer__load,
                                                   lane_steer__destroy,
                                                   [](lane_steer* skeleton) { return skeleton->progs.lane_steer; }};
-  return load(kOperations, maps, [](lane_steer&) {});
+  return load(kOperations, maps);
 }
 
 Result<UniqueFd> load_veth_host(const PinnedMaps& maps) {
-  constexpr Operations<veth_host> kOperations = {"veth_host", veth_host__open_opts, veth_host__load,
-                                                 veth_host__destroy,
+  constexpr Operations<veth_host> kOperations = {"veth_host", veth_host__open_opts, veth_host__load, veth_host__destroy,
                                                  [](veth_host* skeleton) { return skeleton->progs.veth_host; }};
-  return load(kOperations, maps, [](veth_host&) {});
+  return load(kOperations, maps);
 }
 
-Result<UniqueFd> load_veth_pod(const PinnedMaps& maps, LaneSlot slot) {
+Result<UniqueFd> load_veth_pod(const PinnedMaps& maps) {
   constexpr Operations<veth_pod> kOperations = {"veth_pod", veth_pod__open_opts, veth_pod__load, veth_pod__destroy,
                                                 [](veth_pod* skeleton) { return skeleton->progs.veth_pod; }};
-  return load(kOperations, maps, [slot](veth_pod& skeleton) { skeleton.rodata->slot = slot.value; });
+  return load(kOperations, maps);
 }
 
 Result<std::uint32_t> program_id(int program_fd) {

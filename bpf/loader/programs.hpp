@@ -14,7 +14,7 @@ namespace podlane::bpf {
 
 Result<UniqueFd> load_lane_steer(const PinnedMaps& maps);
 Result<UniqueFd> load_veth_host(const PinnedMaps& maps);
-Result<UniqueFd> load_veth_pod(const PinnedMaps& maps, LaneSlot slot);
+Result<UniqueFd> load_veth_pod(const PinnedMaps& maps);
 
 Result<std::uint32_t> program_id(int program_fd);
 // "program 12 \"name\"", or without the name when the kernel does not tell.

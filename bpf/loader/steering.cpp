@@ -31,6 +31,7 @@ struct Steering::Impl {
   PinnedMaps maps;
   UniqueFd lane_steer;
   UniqueFd veth_host;
+  UniqueFd veth_pod;
   std::size_t cpus = 1;
 
   int fd(MapId map) const { return maps.fd(map); }
@@ -120,6 +121,7 @@ Result<Steering> Steering::open(const std::string& bpffs_dir) {
   PODLANE_TRY_ASSIGN(impl->maps, PinnedMaps::open(bpffs_dir));
   PODLANE_TRY_ASSIGN(impl->lane_steer, load_lane_steer(impl->maps));
   PODLANE_TRY_ASSIGN(impl->veth_host, load_veth_host(impl->maps));
+  PODLANE_TRY_ASSIGN(impl->veth_pod, load_veth_pod(impl->maps));
   (void)pinned_links(bpffs_dir, true);
   return Steering(std::move(impl));
 }
@@ -143,7 +145,9 @@ Result<void> Steering::detach_nic(IfIndex nic) {
   return erase(impl_->fd(MapId::kNicCounters), &key, "nic_counters");
 }
 
-std::vector<IfIndex> Steering::attached_nics() const { return pinned_links(impl_->directory, false); }
+std::vector<IfIndex> Steering::attached_nics() const {
+  return pinned_links(impl_->directory, false);
+}
 
 Result<void> Steering::set_lane(IfIndex nic, const std::array<std::uint8_t, 16>& address, const lane_entry& entry) {
   const lane_key key = key_of(nic, address);
@@ -169,7 +173,9 @@ Result<void> Steering::set_socket(LaneSlot slot, int xsk_fd) {
   return {};
 }
 
-Result<void> Steering::clear_socket(LaneSlot slot) { return erase(impl_->fd(MapId::kXsks), &slot.value, "xsks"); }
+Result<void> Steering::clear_socket(LaneSlot slot) {
+  return erase(impl_->fd(MapId::kXsks), &slot.value, "xsks");
+}
 
 Result<void> Steering::clear_counters(LaneSlot slot) {
   const std::vector<lane_counters> zero(impl_->cpus);
@@ -180,9 +186,14 @@ Result<void> Steering::clear_counters(LaneSlot slot) {
 }
 
 Result<void> Steering::attach_veth_pod_end(int netns_fd, IfIndex pod_end, LaneSlot slot) {
-  if (slot.value >= LANE_SLOTS) return fail(Errc::kInvalid, "slot " + std::to_string(slot.value) + " must be below 4096");
-  PODLANE_TRY_ASSIGN(const UniqueFd program, load_veth_pod(impl_->maps, slot));
-  return net::run_in_netns(netns_fd, [&] { return attach_by_netlink(pod_end, program.get(), "veth_pod"); });
+  if (slot.value >= LANE_SLOTS)
+    return fail(Errc::kInvalid, "slot " + std::to_string(slot.value) + " must be below 4096");
+  if (static_cast<std::uint32_t>(pod_end.value) % LANE_SLOTS != slot.value || pod_end.value < LANE_IFINDEX_POD) {
+    return fail(Errc::kInvalid, "ifindex " + std::to_string(pod_end.value) + " is not one of slot " +
+                                    std::to_string(slot.value) +
+                                    ": another version made this veth; make the pod again");
+  }
+  return net::run_in_netns(netns_fd, [&] { return attach_by_netlink(pod_end, impl_->veth_pod.get(), "veth_pod"); });
 }
 
 Result<void> Steering::attach_veth_host_end(IfIndex host_end, const veth_entry& entry) {

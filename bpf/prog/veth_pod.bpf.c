@@ -5,11 +5,10 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Set before load: XDP has no way to tell one veth from another across namespaces, as interface numbers repeat. */
-const volatile __u32 slot;
-
 SEC("xdp.frags")
-int veth_pod(struct xdp_md *ctx __attribute__((unused))) {
+int veth_pod(struct xdp_md *ctx) {
+  /* Interface numbers repeat across namespaces; those of pod ends are made to hold the slot (lane_abi.h). */
+  __u32 slot = ctx->ingress_ifindex & (LANE_SLOTS - 1);
   int verdict = bpf_redirect_map(&xsks, slot, XDP_DROP);
 
   count_to_socket(slot, verdict);

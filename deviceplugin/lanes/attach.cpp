@@ -1,5 +1,6 @@
-// CNI ADD, first half: which devices the pod has, who the owner is, the lane's host side. Runs on a worker and may block;
-// the owner is journaled before the first kernel object is made, so that a crash at any step leaves nothing unknown.
+// CNI ADD, first half: which devices the pod has, who the owner is, the lane's host side. Runs on a worker and may
+// block; the owner is journaled before the first kernel object is made, so that a crash at any step leaves nothing
+// unknown.
 #include <algorithm>
 #include <thread>
 
@@ -25,9 +26,13 @@ std::vector<std::string> devices_of(const std::vector<ChosenLane>& chosen) {
 }
 
 // The pod is not listed yet, or a busy kubelet was too slow with its answer.
-bool may_still_come(const Error& error) { return error.code() == Errc::kNotFound || error.code() == Errc::kUnavailable; }
+bool may_still_come(const Error& error) {
+  return error.code() == Errc::kNotFound || error.code() == Errc::kUnavailable;
+}
 
-std::unexpected<Error> abandoned() { return fail(Errc::kUnavailable, "the CNI plugin that asked does not wait any more"); }
+std::unexpected<Error> abandoned() {
+  return fail(Errc::kUnavailable, "the CNI plugin that asked does not wait any more");
+}
 
 // The path under which this process sees the namespace, or nothing. Without mount propagation into our container a live
 // namespace looks like the plain file that an unmounted one leaves behind, and its lane would be taken for an orphan's.
@@ -39,13 +44,14 @@ std::string visible_netns_path(const std::string& path, std::uint64_t cookie) {
 
 }  // namespace
 
-// An ADD that gave up closes its connection and then sends detach. Both orders must end with nothing bound: either detach
-// waits here until attach is through, or attach comes second and finds its client gone.
+// An ADD that gave up closes its connection and then sends detach. Both orders must end with nothing bound: either
+// detach waits here until attach is through, or attach comes second and finds its client gone.
 Result<std::vector<lane::LanePlan>> Table::attach(const lane::AttachRequest& request, int netns_fd,
                                                   const ControlServer::IsAbandoned& is_abandoned) {
   PODLANE_TRY_ASSIGN(const Claim turn, attachment_claims_.claim({name_of(request.attachment)}, kClaimWait));
   if (is_abandoned()) return abandoned();
-  PODLANE_TRY_ASSIGN(const std::uint64_t cookie, kernel(net::netns_cookie(netns_fd), "read the cookie of", "the netns"));
+  PODLANE_TRY_ASSIGN(const std::uint64_t cookie,
+                     kernel(net::netns_cookie(netns_fd), "read the cookie of", "the netns"));
   // The same attachment again: the same answer.
   std::vector<lane::LanePlan> known = in_state([&](LaneStore& store) {
     const std::vector<Lane*> lanes = store.of_attachment(request.attachment);
@@ -91,7 +97,8 @@ Result<std::vector<ChosenLane>> Table::choose(const lane::AttachRequest& request
   for (const PoolConfig& pool : config.pools) context.kinds.emplace(pool.name, pool.kind);
   PODLANE_TRY_ASSIGN(const lane::PodLanes wanted, lane::parse_annotations(request.annotations, context));
   PODLANE_TRY(lane::check_built(request.annotations));
-  if (wanted.pools.empty()) return fail(Errc::kInvalid, "the pod has no annotation podlane.io/lanes: it asks for no lane");
+  if (wanted.pools.empty())
+    return fail(Errc::kInvalid, "the pod has no annotation podlane.io/lanes: it asks for no lane");
 
   const auto deadline = std::chrono::steady_clock::now() + kListingWait;
   for (;;) {
@@ -144,15 +151,17 @@ Result<void> Table::attach_take_over(const std::vector<ChosenLane>& chosen, std:
       const std::string why = store.why_unhealthy(*lane);
       if (!why.empty()) return fail(Errc::kGone, "device '" + wanted.device + "' is unhealthy: " + why);
       if (lane->record.state == LaneState::kFree) {
-        return fail(Errc::kNotFound, "device '" + wanted.device + "' of " + resource_name(wanted.pool) +
-                                         " was allocated before this node's podlane state was lost: the pod's hand-over " +
-                                         "directory is gone, so the pod must be made anew");
+        return fail(Errc::kNotFound,
+                    "device '" + wanted.device + "' of " + resource_name(wanted.pool) +
+                        " was allocated before this node's podlane state was lost: the pod's hand-over " +
+                        "directory is gone, so the pod must be made anew");
       }
       if (!lane->is_bound()) continue;
       const lane::Attachment& other = lane->record.owner.attachment;
       if (lane->record.owner.netns_cookie == netns_cookie && lane->record.state == LaneState::kReady) {
         return fail(Errc::kBusy, "device '" + wanted.device + "' is already in this pod as network '" + other.network +
-                                     "', interface '" + other.ifname + "'; one network only may give the pod its lanes");
+                                     "', interface '" + other.ifname +
+                                     "'; one network only may give the pod its lanes");
       }
       bound.push_back(wanted.device);
     }
@@ -193,7 +202,8 @@ Result<void> Table::attach_check_addresses(const std::vector<ChosenLane>& chosen
     PODLANE_TRY_ASSIGN(const bool is_taken, kernel(probe_taken(probe.nic, probe.mac, probe.address, kProbeWait),
                                                    "probe for the address", probe.address));
     if (is_taken) {
-      return fail(Errc::kDenied, "podlane.io/addresses: " + probe.address + " is taken: a host on the wire answers for it");
+      return fail(Errc::kDenied,
+                  "podlane.io/addresses: " + probe.address + " is taken: a host on the wire answers for it");
     }
   }
   return {};
@@ -248,9 +258,10 @@ Result<void> Table::attach_build(const std::string& device, int netns_fd) {
   PODLANE_TRY(kernel(steer([&](bpf::Steering& steering) { return steering.clear_counters(record.slot); }),
                      "clear the counters of", device));
   if (record.kind != lane::Kind::kVeth) return {};
-  PODLANE_TRY_ASSIGN(const VethLane veth, kernel(make_veth_lane(netns_fd, record.host.veth_host_name,
-                                                                record.host.veth_pod_name, record.tun.mtu, device),
-                                                 "make the veth of", device));
+  PODLANE_TRY_ASSIGN(const VethLane veth,
+                     kernel(make_veth_lane(netns_fd, record.host.veth_host_name, record.host.veth_pod_name,
+                                           record.tun.mtu, device, record.slot),
+                            "make the veth of", device));
   PODLANE_TRY(in_state([&](LaneStore& store) {
     Lane& lane = *store.find(device);
     lane.record.host.veth_host = veth.host_end;

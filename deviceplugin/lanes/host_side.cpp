@@ -9,7 +9,9 @@
 
 #include <cstring>
 #include <memory>
+#include <random>
 
+#include "bpf/abi/lane_abi.h"
 #include "deviceplugin/lanes/arp_ndp.hpp"
 #include "lib/base/scope_guard.hpp"
 #include "lib/net/ethtool.hpp"
@@ -63,7 +65,8 @@ Result<void> make_plain_sender(const std::string& ifname) {
   return net::set_offload(ifname, net::Offload::kGso, false);
 }
 
-// Before the link goes up, which is when the kernel gives it a link-local address. A link without IPv6 gets none anyway.
+// Before the link goes up, which is when the kernel gives it a link-local address. A link without IPv6 gets none
+// anyway.
 Result<void> stay_without_address(net::RtNetlink& netlink, IfIndex link) {
   net::LinkChange change;
   change.no_address_generation = true;
@@ -80,8 +83,8 @@ Result<void> raise(net::RtNetlink& netlink, IfIndex link) {
 
 Result<IfIndex> set_up_pod_end(const std::string& name) {
   PODLANE_TRY(make_plain_sender(name));
-  // GRO keeps NAPI on at this end, which redirects from the NIC into the pair need, whether or not a program is attached
-  // just then (drivers/net/veth.c, veth_xdp_xmit).
+  // GRO keeps NAPI on at this end, which redirects from the NIC into the pair need, whether or not a program is
+  // attached just then (drivers/net/veth.c, veth_xdp_xmit).
   PODLANE_TRY(net::set_offload(name, net::Offload::kGro, true));
   PODLANE_TRY_ASSIGN(auto netlink, net::RtNetlink::open());
   PODLANE_TRY_ASSIGN(const net::Link link, netlink.link_by_name(name));
@@ -124,8 +127,10 @@ Result<NicFacts> nic_facts(const std::string& name, const std::string& sysfs_roo
 }
 
 Result<VethLane> make_veth_lane(int pod_netns_fd, const std::string& host_name, const std::string& pod_name,
-                                std::uint32_t mtu, const std::string& device) {
+                                std::uint32_t mtu, const std::string& device, LaneSlot slot) {
   PODLANE_TRY_ASSIGN(auto netlink, net::RtNetlink::open());
+  const auto low =
+      static_cast<int>(std::random_device{}() % (LANE_IFINDEX_HOST / LANE_SLOTS) * LANE_SLOTS + slot.value);
   // The pod's end is born in the pod: it never stands in the host's namespace, where udev and others would meet it.
   PODLANE_TRY(netlink.create_veth({.name = host_name,
                                    .peer_name = pod_name,
@@ -133,7 +138,9 @@ Result<VethLane> make_veth_lane(int pod_netns_fd, const std::string& host_name, 
                                    .mtu = mtu,
                                    .mac = {},
                                    .peer_mac = {},
-                                   .queues = 1}));
+                                   .queues = 1,
+                                   .ifindex = IfIndex(LANE_IFINDEX_HOST | low),
+                                   .peer_ifindex = IfIndex(LANE_IFINDEX_POD | low)}));
   PODLANE_TRY_ASSIGN(const net::Link host_end, netlink.link_by_name(host_name));
   ScopeGuard undo([&] { (void)netlink.delete_link(host_end.ifindex); });
   net::LinkChange name_it;

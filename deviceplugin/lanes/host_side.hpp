@@ -34,10 +34,11 @@ struct VethLane {
   IfIndex pod_end;  // Index inside the pod's namespace.
 };
 // One queue, no address, addrgenmode none, TX checksum offload off on the pod's (sending) end, MTU as given, GRO as
-// native XDP needs it, both ends up. Made in the pod's namespace; the host end carries the alias "podlane:<device>".
+// native XDP needs it, interface numbers of the slot (lane_abi.h), both ends up. Made in the pod's namespace; the host
+// end carries the alias "podlane:<device>".
 Result<VethLane> make_veth_lane(int pod_netns_fd, const std::string& host_name, const std::string& pod_name,
-                                std::uint32_t mtu, const std::string& device);
-Result<void> delete_link(IfIndex index);                          // Success when it is gone.
+                                std::uint32_t mtu, const std::string& device, LaneSlot slot);
+Result<void> delete_link(IfIndex index);                           // Success when it is gone.
 Result<std::vector<std::pair<IfIndex, std::string>>> our_veths();  // (host end, device) by alias: for reconciling.
 
 // Largest MTU a lane's TUN can have: what NIC and frame take.

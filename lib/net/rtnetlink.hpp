@@ -33,7 +33,7 @@ struct Link {
   IfIndex peer;                              // IFLA_LINK: the veth's peer, in the namespace peer_netnsid. 0: none.
   std::optional<std::int32_t> peer_netnsid;  // Empty: the same namespace.
   bool no_address_generation = false;        // IPv6 addrgenmode none.
-  std::optional<std::uint32_t> tun_owner;  // Of a TUN or TAP that has one.
+  std::optional<std::uint32_t> tun_owner;    // Of a TUN or TAP that has one.
 };
 
 // What set_link changes; absent fields stay as they are.
@@ -57,6 +57,8 @@ struct VethOptions {
   std::uint32_t mtu = 1500;          // Of both ends.
   std::optional<std::string> mac, peer_mac;
   std::uint32_t queues = 1;  // RX and TX queues of both ends.
+  // Zero: the kernel chooses. It hears the peer's only beside one of this end (drivers/net/veth.c, veth_newlink, 6.18).
+  IfIndex ifindex, peer_ifindex;
 };
 
 struct Address {

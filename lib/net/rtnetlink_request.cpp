@@ -178,13 +178,16 @@ NetlinkRequest delete_link_request(IfIndex ifindex) {
 }
 
 NetlinkRequest create_veth_request(const VethOptions& options) {
-  Builder builder(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, ifinfomsg{});
+  ifinfomsg header{}, peer_header{};
+  header.ifi_index = options.ifindex.value;
+  peer_header.ifi_index = options.peer_ifindex.value;
+  Builder builder(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, header);
   put_veth_end(builder, options.name, options, options.mac);
   nlattr* info = builder.begin(IFLA_LINKINFO);
   builder.text(IFLA_INFO_KIND, "veth");
   nlattr* data = builder.begin(IFLA_INFO_DATA);
   nlattr* peer = builder.begin(VETH_INFO_PEER);
-  builder.append(ifinfomsg{});
+  builder.append(peer_header);
   put_veth_end(builder, options.peer_name, options, options.peer_mac);
   if (options.peer_netns_fd) builder.u32(IFLA_NET_NS_FD, static_cast<std::uint32_t>(*options.peer_netns_fd));
   builder.end(peer);

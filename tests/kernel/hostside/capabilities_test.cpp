@@ -55,26 +55,28 @@ std::string with_capabilities(std::initializer_list<int> capabilities, const std
 TEST(Capabilities, OfTheDaemonAreEnoughForTheHostSide) {
   Node node;
   ScratchNetns pod("plhp");
-  const std::string failure = with_capabilities({CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN, CAP_IPC_LOCK}, [&] {
-    bpf::Steering steering = node.open_steering();
-    must(steering.attach_nic(node.nic()));
-    const auto lane = must(dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", 1500, "feed-1"));
-    must(steering.attach_veth_host_end(lane.host_end, {.slot = 1, .nic_ifindex = 1, .nic_mac = {}, .pad = {}}));
-    must(steering.attach_veth_pod_end(pod.fd(), lane.pod_end, LaneSlot(1)));
-    must(steering.attach_veth_pod_end(pod.fd(), lane.pod_end, LaneSlot(1)));
-    must(dp::announce(node.nic(), node.nic_mac(), {"10.9.0.5/24", "fd00:9::5/64"}));
-    if (!must(dp::probe_taken(node.nic(), node.nic_mac(), "10.9.0.99/24", std::chrono::milliseconds(300)))) {
-      throw std::runtime_error("the probe heard nothing");
-    }
-    must(dp::join_solicited_node(node.nic(), "fd00:9::5"));
-    const auto neighbors = must(dp::Neighbors::start([](IfIndex, const lane::Neighbor&) {}));
-    neighbors->watch(node.nic(), "10.9.0.99", "10.9.0.5");
-    if (!eventually(std::chrono::seconds(3), [&] { return neighbors->current(node.nic(), "10.9.0.99").mac.has_value(); })) {
-      throw std::runtime_error("no neighbour");
-    }
-    must(dp::delete_link(lane.host_end));
-    must(steering.remove_all());
-  });
+  const std::string failure =
+      with_capabilities({CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN, CAP_IPC_LOCK}, [&] {
+        bpf::Steering steering = node.open_steering();
+        must(steering.attach_nic(node.nic()));
+        const auto lane = must(dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", 1500, "feed-1", LaneSlot(1)));
+        must(steering.attach_veth_host_end(lane.host_end, {.slot = 1, .nic_ifindex = 1, .nic_mac = {}, .pad = {}}));
+        must(steering.attach_veth_pod_end(pod.fd(), lane.pod_end, LaneSlot(1)));
+        must(steering.attach_veth_pod_end(pod.fd(), lane.pod_end, LaneSlot(1)));
+        must(dp::announce(node.nic(), node.nic_mac(), {"10.9.0.5/24", "fd00:9::5/64"}));
+        if (!must(dp::probe_taken(node.nic(), node.nic_mac(), "10.9.0.99/24", std::chrono::milliseconds(300)))) {
+          throw std::runtime_error("the probe heard nothing");
+        }
+        must(dp::join_solicited_node(node.nic(), "fd00:9::5"));
+        const auto neighbors = must(dp::Neighbors::start([](IfIndex, const lane::Neighbor&) {}));
+        neighbors->watch(node.nic(), "10.9.0.99", "10.9.0.5");
+        if (!eventually(std::chrono::seconds(3),
+                        [&] { return neighbors->current(node.nic(), "10.9.0.99").mac.has_value(); })) {
+          throw std::runtime_error("no neighbour");
+        }
+        must(dp::delete_link(lane.host_end));
+        must(steering.remove_all());
+      });
   EXPECT_EQ(failure, "");
 }
 

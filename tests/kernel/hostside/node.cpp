@@ -58,7 +58,9 @@ dp::MacAddress Node::far_mac() const {
   return mac;
 }
 
-bpf::Steering Node::open_steering() const { return must(bpf::Steering::open(bpffs_)); }
+bpf::Steering Node::open_steering() const {
+  return must(bpf::Steering::open(bpffs_));
+}
 
 bpf::Steering& Node::steering() {
   if (!steering_) {
@@ -72,7 +74,7 @@ std::unique_ptr<Node::Pod> Node::add_veth_pod(std::uint32_t slot, const std::vec
   auto pod = std::make_unique<Pod>();
   pod->slot = LaneSlot(slot);
   pod->lane = must(dp::make_veth_lane(pod->netns.fd(), random_name("plv"), "lane0v", 1500,
-                                      "feed-" + std::to_string(slot)));
+                                      "feed-" + std::to_string(slot), pod->slot));
   veth_entry entry{.slot = slot, .nic_ifindex = static_cast<__u32>(nic().value), .nic_mac = {}, .pad = {}};
   std::copy(nic_mac().begin(), nic_mac().end(), entry.nic_mac);
   must(steering().attach_veth_host_end(pod->lane.host_end, entry));

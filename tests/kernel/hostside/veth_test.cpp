@@ -19,7 +19,7 @@ TEST(MakeVethLane, GivesAPlainPairWithOneQueueAndNoAddress) {
   Node node;
   ScratchNetns pod("plhp");
   const std::string name = random_name("plv");
-  const auto lane = dp::make_veth_lane(pod.fd(), name, "lane0v", 1400, "feed-7");
+  const auto lane = dp::make_veth_lane(pod.fd(), name, "lane0v", 1400, "feed-7", LaneSlot(77));
   ASSERT_TRUE(lane) << lane.error().message();
   const auto check = [](IfIndex index) {
     auto netlink = must(net::RtNetlink::open());
@@ -36,6 +36,8 @@ TEST(MakeVethLane, GivesAPlainPairWithOneQueueAndNoAddress) {
     }
   };
   check(lane->host_end);
+  EXPECT_EQ(lane->pod_end.value & (LANE_SLOTS - 1), 77);
+  EXPECT_TRUE((lane->pod_end.value & LANE_IFINDEX_POD) != 0 && (lane->host_end.value & LANE_IFINDEX_HOST) != 0);
   pod.inside([&] {
     check(lane->pod_end);
     EXPECT_TRUE(must(net::offload_in_force("lane0v", Offload::kGro)));
@@ -43,10 +45,10 @@ TEST(MakeVethLane, GivesAPlainPairWithOneQueueAndNoAddress) {
   const std::vector<std::pair<IfIndex, std::string>> ours = {{lane->host_end, "feed-7"}};
   EXPECT_EQ(must(dp::our_veths()), ours);
 
-  const auto twice = dp::make_veth_lane(pod.fd(), name, "lane1v", 1400, "feed-8");
+  const auto twice = dp::make_veth_lane(pod.fd(), name, "lane1v", 1400, "feed-8", LaneSlot(78));
   ASSERT_FALSE(twice);
   EXPECT_EQ(twice.error().code(), Errc::kExists) << twice.error().message();
-  const auto taken = dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", 1400, "feed-8");
+  const auto taken = dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", 1400, "feed-8", LaneSlot(78));
   EXPECT_FALSE(taken);
   EXPECT_EQ(must(dp::our_veths()), ours) << "a failed attempt leaves nothing";
 
@@ -58,8 +60,21 @@ TEST(MakeVethLane, GivesAPlainPairWithOneQueueAndNoAddress) {
 TEST(MakeVethLane, WorksWithAnMtuThatIpv6DoesNotLike) {
   Node node;
   ScratchNetns pod("plhp");
-  const auto lane = dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", 1000, "feed-7");
+  const auto lane = dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", 1000, "feed-7", LaneSlot(7));
   ASSERT_TRUE(lane) << lane.error().message();
+}
+
+TEST(AttachVethPodEnd, RefusesAnInterfaceNumberThatDoesNotHoldTheSlot) {
+  Node node;
+  ScratchNetns pod("plhp");
+  const auto lane = must(dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", 1400, "feed-7", LaneSlot(7)));
+  EXPECT_TRUE(node.steering().attach_veth_pod_end(pod.fd(), lane.pod_end, LaneSlot(7)));
+  for (const auto& [end, slot] : {std::pair(lane.pod_end, LaneSlot(8)), std::pair(IfIndex(7), LaneSlot(7)),
+                                  std::pair(lane.pod_end, LaneSlot(LANE_SLOTS + 7))}) {
+    const auto refused = node.steering().attach_veth_pod_end(pod.fd(), end, slot);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), Errc::kInvalid) << refused.error().message();
+  }
 }
 
 TEST(LaneMtu, FitsNicFrameAndPage) {
@@ -113,7 +128,8 @@ std::uint32_t udp_sum(const std::string& frame) {
 }
 
 std::string cut_to_ip(const std::string& frame) {
-  const auto length = static_cast<std::size_t>(static_cast<std::uint8_t>(frame[16]) << 8 | static_cast<std::uint8_t>(frame[17]));
+  const auto length =
+      static_cast<std::size_t>(static_cast<std::uint8_t>(frame[16]) << 8 | static_cast<std::uint8_t>(frame[17]));
   return frame.substr(0, 14 + length);
 }
 
