@@ -10,7 +10,7 @@ packages=(
   clang-19 clang-tidy-19 libclang-rt-19-dev clang-format
   # Libraries.
   libbpf-dev libxdp-dev libelf-dev zlib1g-dev libnl-3-dev libnl-route-3-dev libnl-genl-3-dev nlohmann-json3-dev
-  libcli11-dev libfmt-dev libgrpc++-dev libprotobuf-dev prometheus-cpp-dev libcpp-httplib-dev libssl-dev
+  libcli11-dev libfmt-dev libgrpc++-dev libprotobuf-dev prometheus-cpp-dev libevent-dev
   # Tests and demo.
   libgtest-dev libbenchmark-dev iproute2 iputils-ping ethtool strace libcap2-bin util-linux jq curl containerd runc
   containernetworking-plugins
