@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "deviceplugin/lanes/naming.hpp"
 #include "deviceplugin/lanes/table.hpp"
@@ -23,27 +24,29 @@ bool is_listed_with(const std::vector<PodDevices>& listing, const lane::PodName&
 }  // namespace
 
 Result<AllocateAnswer> Table::allocate(const std::string& pool, const std::vector<std::string>& device_ids) {
-  std::vector<std::string> taken;
-  PODLANE_TRY_ASSIGN(const std::vector<std::string> ids, in_state([&](LaneStore& store) {
-                       auto valid = store.validate(pool, device_ids);
-                       for (const std::string& id : valid ? *valid : std::vector<std::string>()) {
-                         if (store.find(id)->record.state != LaneState::kFree) taken.push_back(id);
-                       }
-                       return valid;
-                     }));
-  // The kubelet decided that these are free again: the old owner loses. There is no Deallocate call.
-  for (const std::string& id : taken) PODLANE_TRY(evict(id));
-
   PODLANE_TRY_ASSIGN(const std::string name, random_directory_name());
   const std::string directory = options_.run_dir + "/lanes/" + name;
+  std::vector<std::string> ids, taken;
   std::vector<LaneRecord> records;
-  const auto reserve_all = [&](LaneStore& store) -> Result<void> {
+  // One visit to the state thread where every device is free, which is the rule.
+  const auto reserve_free = [&](LaneStore& store) -> Result<void> {
+    PODLANE_TRY_ASSIGN(ids, store.validate(pool, device_ids));
+    for (const std::string& id : ids) {
+      if (store.find(id)->record.state != LaneState::kFree) taken.push_back(id);
+    }
+    if (!taken.empty()) return {};
     PODLANE_TRY(store.reserve(ids, directory));
     for (const std::string& id : ids) records.push_back(store.find(id)->record);
     lanes_changed();
     return {};
   };
-  PODLANE_TRY(in_state(reserve_all));
+  PODLANE_TRY(in_state(reserve_free));
+  if (!taken.empty()) {
+    // The kubelet decided that these are free again: the old owner loses. There is no Deallocate call.
+    for (const std::string& id : std::exchange(taken, {})) PODLANE_TRY(evict(id));
+    PODLANE_TRY(in_state(reserve_free));
+    if (!taken.empty()) return fail(Errc::kBusy, "device '" + taken.front() + "' was taken by another call meanwhile");
+  }
   if (auto served = serve(records); !served) {
     for (const std::string& id : ids) {
       if (auto undone = release(id); !undone) {
@@ -59,7 +62,8 @@ Result<AllocateAnswer> Table::allocate(const std::string& pool, const std::vecto
 
 Result<void> Table::serve(const std::vector<LaneRecord>& records) {
   const std::string& directory = records.front().directory;
-  // 0755: the container's user, whoever it is, must get through. The name cannot be guessed, and lanes/ is not listable.
+  // 0755: the container's user, whoever it is, must get through. The name cannot be guessed, and lanes/ is not
+  // listable.
   if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) return fail_errno("mkdir", directory);
   for (const LaneRecord& record : records) PODLANE_TRY(handover_->serve(record.device, record.lane_directory()));
   return {};

@@ -3,26 +3,29 @@
 // Goal: the kubelet's devices become pods' lanes and come back as devices, whatever dies in between, and no frame of a
 // live lane is lost on the way.
 //
-// States of a lane, see lane_state.hpp: free -> reserved (Allocate) -> attached (ADD begins) -> ready (ADD committed), and
-// back. Who may do what:
+// States of a lane, see lane_state.hpp: free -> reserved (Allocate) -> attached (ADD begins) -> ready (ADD committed),
+// and back. Who may do what:
 //   free       Allocate takes it. Nothing exists.
 //   reserved   Allocate may take it again; ADD attaches it; the reconcile frees it when no pod is listed with it. The
 //              hand-over socket listens and answers not-attached.
-//   attached   The owner is journaled, the host side is being built. Only its attachment may commit; DEL, a newer ADD of
+//   attached   The owner is journaled, the host side is being built. Only its attachment may commit; DEL, a newer ADD
+//   of
 //              the device or the reconcile undo it.
 //   ready      The hand-over gives sockets, one live session at a time. Undone as above.
 //
-// Threads: the state thread owns LaneStore, the steering thread owns bpf::Steering. Everything that may block runs on its
-// caller's thread (the kubelet's calls), on a worker (control requests), or on the housekeeping thread (timers), and goes
-// to the owners for each step. DeviceClaims keeps two operations from interleaving on one device. Allocate of a free
-// device takes no claim: reserve() on the state thread is one step.
+// Threads: the state thread owns LaneStore, the steering thread owns bpf::Steering. Everything that may block runs on
+// its caller's thread (the kubelet's calls), on a worker (control requests), or on the housekeeping thread (timers),
+// and goes to the owners for each step. A thread of low priority writes lanes.json. DeviceClaims keeps two operations
+// from interleaving on one device. Allocate of a free device takes no claim: reserve() on the state thread is one step.
 //
-// A crash may come between any two steps. Each is journaled before the kernel is changed, every undo step tolerates that
-// its object was never made, and start() goes over all records before it serves anybody.
+// A crash may come between any two steps. Each is journaled before the kernel is changed, every undo step tolerates
+// that its object was never made, and start() goes over all records before it serves anybody.
 #include "deviceplugin/lanes/lane_table.hpp"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -38,7 +41,12 @@ namespace {
 // ADDs that wait for the kubelet's listing hold a worker each, so there are more of them than CPUs.
 constexpr std::size_t kWorkers = 32;
 constexpr std::size_t kWaitingRequests = 1024;
-constexpr auto kJsonPause = std::chrono::milliseconds(20);  // A burst of changes costs one file, not one each.
+// A burst of changes costs one file, not one each; and however long the file, its writer has 2 % of a CPU and leaves
+// the rest to what the kubelet waits for.
+constexpr auto kJsonPause = std::chrono::milliseconds(100);
+constexpr auto kJsonPauseMost = std::chrono::milliseconds(250);
+constexpr int kJsonPauses = 49;
+constexpr int kScribeNice = 10;
 
 }  // namespace
 
@@ -63,7 +71,8 @@ Result<std::unique_ptr<LaneTable>> LaneTable::start(const Config& config, const 
 }
 
 Table::Table(const Config& config, const std::vector<DeviceSpec>& devices, LaneJournal journal, bpf::Steering steering,
-             LaneTableOptions options, std::string boot_id, bool kernel_is_finished, PodResourcesQuery pod_resources, Log& log)
+             LaneTableOptions options, std::string boot_id, bool kernel_is_finished, PodResourcesQuery pod_resources,
+             Log& log)
     : options_(std::move(options)),
       boot_id_(std::move(boot_id)),
       kernel_is_finished_(kernel_is_finished),
@@ -79,6 +88,8 @@ Result<void> Table::run() {
                        neighbor_changed(nic, neighbor);
                      }));
   PODLANE_TRY_ASSIGN(handover_, HandoverServer::start(*this, log_));
+  // With 500 lanes a file costs milliseconds of CPU; a kubelet's call that wakes up meanwhile goes first.
+  scribe_thread_.post([] { (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kScribeNice); });
   workers_ = std::make_unique<BlockingWorkers>("lane-worker", kWorkers, kWaitingRequests);
   PODLANE_TRY(look_at_nics(true));
   std::vector<LaneRecord> adopted;
@@ -90,11 +101,12 @@ Result<void> Table::run() {
   for (const LaneRecord& record : adopted) adopt_lane(record);
   sweep();
   in_state([&](LaneStore&) { lanes_changed(); });
-  PODLANE_TRY_ASSIGN(control_, ControlServer::start(options_.run_dir + "/control.sock", *workers_,
-                                                    [this](const lane::ControlRequest& request, std::vector<UniqueFd> fds,
-                                                           const ControlServer::IsAbandoned& is_abandoned) {
-                                                      return handle_control(request, std::move(fds), is_abandoned);
-                                                    }));
+  PODLANE_TRY_ASSIGN(control_,
+                     ControlServer::start(options_.run_dir + "/control.sock", *workers_,
+                                          [this](const lane::ControlRequest& request, std::vector<UniqueFd> fds,
+                                                 const ControlServer::IsAbandoned& is_abandoned) {
+                                            return handle_control(request, std::move(fds), is_abandoned);
+                                          }));
   housekeeping_thread_ = std::thread([this] { housekeeping(); });
   return {};
 }
@@ -187,11 +199,13 @@ TableCounters Table::counters() {
 void Table::lanes_changed() {
   json_dirty_ = true;
   if (json_running_ || ending_) return;
-  json_running_ = workers_->post([this] { write_lanes_json(); });
+  json_running_ = true;
+  scribe_thread_.post([this] { write_lanes_json(); });
 }
 
 void Table::write_lanes_json() {
   for (;;) {
+    const auto start = std::chrono::steady_clock::now();
     std::vector<LaneReport> reports;
     const bool is_stale = in_state([&](LaneStore& store) {
       json_running_ = json_dirty_;
@@ -203,10 +217,11 @@ void Table::write_lanes_json() {
       return true;
     });
     if (!is_stale) return;
-    const auto written = write_file_atomic(options_.run_dir + "/lanes.json", encode_lanes_json(reports),
-                                           Durability::kMemory, 0644);
+    const auto written =
+        write_file_atomic(options_.run_dir + "/lanes.json", encode_lanes_json(reports), Durability::kMemory, 0644);
     if (!written) log_.error("lanes.json is not written", {{"why", written.error().message()}});
-    std::this_thread::sleep_for(kJsonPause);
+    std::this_thread::sleep_for(std::clamp<std::chrono::nanoseconds>(
+        (std::chrono::steady_clock::now() - start) * kJsonPauses, kJsonPause, kJsonPauseMost));
   }
 }
 

@@ -1,7 +1,8 @@
 // Table: the lane table behind lane_table.hpp. Private to this folder; one file per concern:
 //   lane_table.cpp  start, end, reports        allocate.cpp  the kubelet's calls      attach.cpp, commit.cpp  CNI ADD
-//   release.cpp     undoing                    adopt.cpp     restart                  reconcile.cpp, reconcile_attachments.cpp, nic_watch.cpp  timers
-//   handover_owner.cpp  what the hand-over server asks         control_handlers.cpp   the control socket's verbs
+//   release.cpp     undoing                    adopt.cpp     restart                  reconcile.cpp,
+//   reconcile_attachments.cpp, nic_watch.cpp  timers handover_owner.cpp  what the hand-over server asks
+//   control_handlers.cpp   the control socket's verbs
 // See lane_table.cpp, "How it works".
 #pragma once
 
@@ -59,8 +60,8 @@ class Table final : public LaneTable, public HandoverOwner {
  private:
   using Claim = DeviceClaims::Claim;
 
-  // The two owners of state: work on the store runs on the state thread, work on the BPF objects on the steering thread.
-  // Both wait for the answer. The state thread never waits for anybody.
+  // The two owners of state: work on the store runs on the state thread, work on the BPF objects on the steering
+  // thread. Both wait for the answer. The state thread never waits for anybody.
   template <typename Work>
   auto in_state(Work&& work) {
     return state_thread_.call([&] { return work(store_); });
@@ -146,7 +147,7 @@ class Table final : public LaneTable, public HandoverOwner {
 
   const journal::Journal attachments_;  // The CNI plugin's records.
 
-  LaneStore store_;         // State thread only, as the next ones.
+  LaneStore store_;  // State thread only, as the next ones.
   TableCounters counters_;
   std::function<void(const std::string& pool)> health_callback_;
   bool json_running_ = false;
@@ -162,6 +163,7 @@ class Table final : public LaneTable, public HandoverOwner {
   // Ended from the last to the first: what posts to others ends before them.
   SerialThread state_thread_{"lanes"};
   SerialThread steering_thread_{"steering"};
+  SerialThread scribe_thread_{"lanes-json"};
   std::unique_ptr<Neighbors> neighbors_;
   std::unique_ptr<HandoverServer> handover_;
   std::unique_ptr<BlockingWorkers> workers_;
