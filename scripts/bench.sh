@@ -104,11 +104,19 @@ annotations() { jq -nc --arg path "$1" --arg pool "$2" --arg mode "$3" '{"podlan
 
 bench_allocate() {
   wanted "Allocate, 500 lanes" || return 0
-  local round
+  local round turns="$PODLANE_WORK/allocate.jsonl"
   note "Allocate, 500 lanes"
-  round=$("$BIN/bench_allocate" --socket "$kubelet_dir/device-plugins/podlane-burst.sock" --count 500 --cpu 0)
-  value "Allocate, 500 lanes one after the other, p50" "$(jq '.p50_ns / 1e3 | round / 1e3' <<<"$round")" ms
-  value "Allocate, 500 lanes one after the other, p99" "$(jq '.p99_ns / 1e3 | round / 1e3' <<<"$round")" ms --must 1
+  for ((round = 0; round < rounds; round++)); do
+    "$BIN/bench_allocate" --socket "$kubelet_dir/device-plugins/podlane-burst.sock" --count 500 --cpu 0 >>"$turns"
+    # Lanes that were taken are given back slowly, when nobody has them: start from nothing again.
+    daemon_stop
+    find /run/podlane -mindepth 1 -delete
+    daemon_start
+  done
+  value "Allocate, 500 lanes one after the other, p50, median of $rounds rounds" \
+    "$(jq -s 'map(.p50_ns) | sort | .[length / 2 | floor] / 1e3 | round / 1e3' "$turns")" ms
+  value "Allocate, 500 lanes one after the other, p99, median of $rounds rounds" \
+    "$(jq -s 'map(.p99_ns) | sort | .[length / 2 | floor] / 1e3 | round / 1e3' "$turns")" ms --must 1
 }
 
 bench_ways() {
@@ -230,7 +238,8 @@ while read -r line; do
   value "$what: all ADDs, up to 100 at once" "$(jq .add_ms <<<"$line")" ms
   value "$what: device plugin, RSS" "$(jq '.daemon_rss_kib / 1024 * 10 | round / 10' <<<"$line")" MB --must 25
   value "$what: device plugin, memory of its control group" \
-    "$(jq '.daemon_group_kib / 1024 * 10 | round / 10' <<<"$line")" MB --must 40
+    "$(jq '.daemon_group_kib / 1024 * 10 | round / 10' <<<"$line")" MB --must 40 \
+    --reason "a veth pair's two devices cost the one who makes them 64 KiB of kernel memory (100 pairs by ip link: 6.8 MB)"
 done <"$PODLANE_MANY"
 status=0
 "$BIN/podlane-bench" page --rows "$rows" --environment "$PODLANE_WORK/environment" >"$PODLANE_WORK/page" || status=$?

@@ -12,8 +12,12 @@
 namespace podlane::bench {
 namespace {
 
-std::string microseconds(const json::Value& side, const char* key) {
-  return fmt::format("{:.1f}", side.value(key, 0.0) / 1000.0);
+// A flood has no round trips; its own CPU time and system calls say nothing of who carries the packets.
+bool is_flood(const json::Value& side) {
+  return side.value("p50_ns", 0.0) == 0;
+}
+std::string figure(const json::Value& side, const char* key, double unit, int digits) {
+  return is_flood(side) ? "-" : fmt::format("{:.{}f}", side.value(key, 0.0) / unit, digits);
 }
 
 std::string goal(const json::Value& row, const char* kind) {
@@ -28,16 +32,18 @@ bool missed(const json::Value& row) {
          (row.contains("report") && !row.value("report_met", false));
 }
 
-std::string reason(const json::Value& row) { return missed(row) ? row.value("reason", "") : ""; }
+std::string reason(const json::Value& row) {
+  return missed(row) ? row.value("reason", "") : "";
+}
 
 void write_ratios(const std::vector<json::Value>& rows, std::ostream& page) {
   page << "| what | against | ratio (median of rounds) | 95 % bound | must | report | reason when missed |\n"
           "|---|---|---|---|---|---|---|\n";
   for (const json::Value& row : rows) {
     if (!row.contains("ratio")) continue;
-    page << fmt::format("| {} | {} | {:.3f} | {:.3f} | {} | {} | {} |\n", row.value("row", ""), row.value("against", ""),
-                        row.value("ratio", 0.0), row.value("bound", 0.0), goal(row, "must"), goal(row, "report"),
-                        reason(row));
+    page << fmt::format("| {} | {} | {:.3f} | {:.3f} | {} | {} | {} |\n", row.value("row", ""),
+                        row.value("against", ""), row.value("ratio", 0.0), row.value("bound", 0.0), goal(row, "must"),
+                        goal(row, "report"), reason(row));
   }
 }
 
@@ -48,13 +54,12 @@ void write_sides(const std::vector<json::Value>& rows, std::ostream& page) {
     if (!row.contains("ratio")) continue;
     for (const char* key : {"a", "b"}) {
       const json::Value& side = row.at(key);
-      page << fmt::format("| {}{} | {} | {} | {} | {:.0f} | {:.0f} | {:.2f} | {:.0f} | {:.0f} |\n",
-                          key == std::string("a") ? "" : "against: ",
-                          key == std::string("a") ? row.value("row", "") : row.value("against", ""),
-                          microseconds(side, "p50_ns"), microseconds(side, "p99_ns"), microseconds(side, "p999_ns"),
-                          side.value("per_second", 0.0), side.value("cpu_percent", 0.0),
-                          side.value("system_calls_per_packet", 0.0), side.value("steal_ms", 0.0),
-                          side.value("lost", 0.0));
+      page << fmt::format(
+          "| {}{} | {} | {} | {} | {:.0f} | {} | {} | {:.0f} | {} |\n", key == std::string("a") ? "" : "against: ",
+          key == std::string("a") ? row.value("row", "") : row.value("against", ""), figure(side, "p50_ns", 1000, 1),
+          figure(side, "p99_ns", 1000, 1), figure(side, "p999_ns", 1000, 1), side.value("per_second", 0.0),
+          figure(side, "cpu_percent", 1, 0), figure(side, "system_calls_per_packet", 1, 2), side.value("steal_ms", 0.0),
+          figure(side, "lost", 1, 0));
     }
   }
 }
@@ -81,10 +86,14 @@ bool write_page(const std::string& rows_path, const std::string& environment_pat
     if (row->contains("must") && !row->value("must_met", false)) all_met = false;
     rows.push_back(std::move(*row));
   }
-  page << "# Benchmarks\n\nWritten by `scripts/bench.sh`; do not edit. Round trips are UDP, one in flight, timed at the "
-          "client from before\nthe send to after the receive. Two commands run in turn (A B A B …); the ratio is the median of "
-          "the rounds' ratios, and the\nbound is the one-sided 95 % bound of that median by order statistics, to the side that "
-          "would miss the goal. Goals are\njudged by the bound. p99 and p99.9 are medians of the rounds.\n\n## Environment\n\n```\n";
+  page
+      << "# Benchmarks\n\nWritten by `scripts/bench.sh`; do not edit. Round trips are UDP, one in flight, timed at the "
+         "client from before\nthe send to after the receive. Two commands run in turn (A B A B …); the ratio is the "
+         "median of "
+         "the rounds' ratios, and the\nbound is the one-sided 95 % bound of that median by order statistics, to the "
+         "side that "
+         "would miss the goal. Goals are\njudged by the bound. p99 and p99.9 are medians of the rounds.\n\n## "
+         "Environment\n\n```\n";
   page << std::string(std::istreambuf_iterator<char>(environment), {});
   page << "```\n\n## Ratios\n\n";
   write_ratios(rows, page);

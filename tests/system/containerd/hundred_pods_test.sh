@@ -1,7 +1,7 @@
 #!/bin/bash
 # 100 pods at once on veth lanes, as bare namespaces: all ADDs in parallel, then all DELs. No failure, no leak, and the
-# daemon stays small. Prints the numbers that docs/benchmarks.md takes. PODLANE_PODS: another number of pods; BURST_KIND: another lane kind; never more
-# than 100 are in the making at once, as no kubelet starts more.
+# daemon stays small. Prints the numbers that docs/benchmarks.md takes. PODLANE_PODS: another number of pods; BURST_KIND:
+# another lane kind; never more than 100 are in the making at once, as no kubelet starts more.
 source "$(dirname "$0")/checks.sh"
 export PODLANE_BIN
 pods=${PODLANE_PODS:-100}
@@ -24,6 +24,7 @@ all_pods_at_once_get_lanes() {
     pids+=($!)
   done
   for pid in "${pids[@]}"; do wait "$pid" || bad=$((bad + 1)); done
+  failed_adds=$bad
   add_ms=$(((${EPOCHREALTIME/./} - start_us) / 1000))
   expect "no ADD failed, but $bad did: $(cat "$PODLANE_WORK"/many*.error | sort | uniq -c | sort -rn | head -n 5)" test "$bad" == 0
   expect "$pods different addresses" test "$(jq '[.lanes[].addresses[]?] | unique | length' /run/podlane/lanes.json)" == "$pods"
@@ -35,7 +36,11 @@ the_daemon_stays_small() {
   daemon_rss_kib=$rss_kib
   expect "RSS of at most 25 MB with $pods lanes, is $rss_kib KiB" test "$rss_kib" -le 25600
   group_kib=$(($(cat "$group/memory.usage_in_bytes" 2>/dev/null || cat "$group/memory.current") / 1024))
-  expect "control group's memory of at most 40 MB with $pods lanes, is $group_kib KiB" test "$group_kib" -le 40960
+  # The kernel charges whoever makes a veth pair with the pair: 64 KiB (100 made by ip link on 6.18: 6.8 MB), whatever we do.
+  local pairs_kib=0
+  if ((pods > 100)) && [[ ${BURST_KIND:-veth} == veth ]]; then pairs_kib=$((pods * 64)); fi
+  expect "control group's memory of at most 40 MB with $pods lanes, is $group_kib KiB, $pairs_kib of it the pairs'" \
+    test "$((group_kib - pairs_kib))" -le 40960
 }
 
 all_pods_at_once_go() {
@@ -48,7 +53,8 @@ all_pods_at_once_go() {
   for pid in "${pids[@]}"; do wait "$pid"; done
   del_ms=$(((${EPOCHREALTIME/./} - start_us) / 1000))
   eventually 15 no_leftovers || true
-  expect "nothing left: $(node_leftovers | head -n 5)" no_leftovers
+  left=$(node_leftovers)
+  expect "nothing left: $(head -n 5 <<<"$left")" test -z "$left"
 }
 no_leftovers() { [[ -z $(node_leftovers) ]]; }
 
@@ -64,6 +70,7 @@ defer daemon_stop
 run_case all_pods_at_once_get_lanes
 run_case the_daemon_stays_small
 run_case all_pods_at_once_go
-printf '{"pods":%d,"kind":"%s","add_ms":%d,"del_ms":%d,"daemon_rss_kib":%d,"daemon_group_kib":%d,"failures":%d}\n' "$pods" "${BURST_KIND:-veth}" "${add_ms:-0}" "${del_ms:-0}" \
-  "${daemon_rss_kib:-0}" "${group_kib:-0}" "$failures"
+printf '{"pods":%d,"kind":"%s","add_ms":%d,"del_ms":%d,"daemon_rss_kib":%d,"daemon_group_kib":%d,"failures":%d}\n' \
+  "$pods" "${BURST_KIND:-veth}" "${add_ms:-0}" "${del_ms:-0}" "${daemon_rss_kib:-0}" "${group_kib:-0}" \
+  "$((${failed_adds:-pods} + $(grep -c . <<<"${left-not looked}" || true)))"
 finish
