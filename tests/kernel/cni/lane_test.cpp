@@ -20,7 +20,9 @@ TEST(CmdAddLanes, AppendsOneInterfacePerLaneAndChangesNothingElse) {
     ASSERT_EQ(added.status, 0) << added.out;
     json::Value expected = conf["prevResult"];
     for (int n : {0, 1}) {
-      json::Value interface{{"name", "lane" + std::to_string(n)}, {"sandbox", node.pod.path()}};
+      json::Value interface {
+        {"name", "lane" + std::to_string(n)}, { "sandbox", node.pod.path() }
+      };
       if (version == "1.1.0") {
         interface["mtu"] = 1400;
         interface["socketPath"] = node.plan(n, true).socket_path;
@@ -51,9 +53,12 @@ TEST(CmdAddLanes, GivesEachLaneAddressesTableAndRulesOfItsOwn) {
   ASSERT_EQ(daemon.last_lanes().size(), 2U);
   for (const lane::LaneMade& made : daemon.last_lanes()) {
     SCOPED_TRACE(made.tun_name);
-    const std::string link = node.pod.ip("-d link show " + made.tun_name);
+    std::string link;
+    EXPECT_TRUE(eventually(std::chrono::seconds(5), [&] {  // `ip` learns of the carrier by the kernel's link watch.
+      link = node.pod.ip("-d link show " + made.tun_name);
+      return link.find("NO-CARRIER") != std::string::npos;
+    })) << link;
     EXPECT_NE(link.find("alias podlane:" + node.container_id), std::string::npos) << link;
-    EXPECT_NE(link.find("NO-CARRIER"), std::string::npos) << link;
     EXPECT_NE(link.find("mtu 1400"), std::string::npos) << link;
     EXPECT_NE(link.find("qlen 1000"), std::string::npos) << link;
     EXPECT_NE(link.find("addrgenmode none"), std::string::npos) << link;
@@ -67,7 +72,8 @@ TEST(CmdAddLanes, GivesEachLaneAddressesTableAndRulesOfItsOwn) {
       const std::string rule = "from " + address.substr(0, address.find('/')) + " lookup " + table;
       EXPECT_NE(node.pod.ip(family + "rule").find(rule), std::string::npos) << node.pod.ip(family + "rule");
       const std::string routes = node.pod.ip(family + "route show table " + table);
-      EXPECT_NE(routes.find((ipv6 ? "fd00:9::/64 dev " : "10.9.0.0/24 dev ") + made.tun_name), std::string::npos) << routes;
+      EXPECT_NE(routes.find((ipv6 ? "fd00:9::/64 dev " : "10.9.0.0/24 dev ") + made.tun_name), std::string::npos)
+          << routes;
       EXPECT_NE(routes.find(ipv6 ? "default via fd00:9::1" : "default via 10.9.0.1"), std::string::npos) << routes;
     }
     for (const char* family : {"ipv4", "ipv6"}) {
@@ -79,12 +85,15 @@ TEST(CmdAddLanes, GivesEachLaneAddressesTableAndRulesOfItsOwn) {
     }
   }
   EXPECT_EQ(node.pod.ip("route show table main"), main_before);
-  EXPECT_EQ(node.call("CHECK", [&] {
-    json::Value check = conf;
-    check["prevResult"]["interfaces"].push_back({{"name", "lane0"}});
-    check["prevResult"]["interfaces"].push_back({{"name", "lane1"}});
-    return check;
-  }()).out, "");
+  EXPECT_EQ(node.call("CHECK",
+                      [&] {
+                        json::Value check = conf;
+                        check["prevResult"]["interfaces"].push_back({{"name", "lane0"}});
+                        check["prevResult"]["interfaces"].push_back({{"name", "lane1"}});
+                        return check;
+                      }())
+                .out,
+            "");
   EXPECT_EQ(node.call("DEL", conf).status, 0);
   EXPECT_EQ(node.leaks(), "");
 }
@@ -126,24 +135,30 @@ TEST(CmdAddLanes, AFailureAtAnyStepLeavesNothing) {
     std::function<void(CniNode&, DevicePluginStandIn&)> prepare;
   };
   const std::vector<Row> rows{
-      {"no lane", 100, "pod holds none", [](auto&, auto& d) { d.refuse("attach", lane::ControlCode::kNoLane, "pod holds none"); }},
+      {"no lane", 100, "pod holds none",
+       [](auto&, auto& d) { d.refuse("attach", lane::ControlCode::kNoLane, "pod holds none"); }},
       {"device gone", 101, "eth1", [](auto&, auto& d) { d.refuse("attach", lane::ControlCode::kGone, "eth1 went"); }},
       {"policy", 102, "mode", [](auto&, auto& d) { d.refuse("attach", lane::ControlCode::kRefused, "mode 'x'"); }},
-      {"starting", 11, "starting", [](auto&, auto& d) { d.refuse("attach", lane::ControlCode::kNotReady, "starting"); }},
-      {"commit refused", 104, "map full", [](auto&, auto& d) { d.refuse("commit", lane::ControlCode::kInternal, "map full"); }},
+      {"starting", 11, "starting",
+       [](auto&, auto& d) { d.refuse("attach", lane::ControlCode::kNotReady, "starting"); }},
+      {"commit refused", 104, "map full",
+       [](auto&, auto& d) { d.refuse("commit", lane::ControlCode::kInternal, "map full"); }},
       {"commit dropped", 103, "closed", [](auto&, auto& d) { d.drop_connections_of("commit"); }},
       {"interface taken", 107, "lane1", [](auto& n, auto&) { n.pod.ip("link add lane1 type veth peer name other"); }},
-      {"IPAM plugin missing", 105, "nosuch", [](auto& n, auto& d) {
+      {"IPAM plugin missing", 105, "nosuch",
+       [](auto& n, auto& d) {
          lane::LanePlan plan = n.plan(0, true);
          (*plan.ipam)["type"] = "nosuch";
          d.set_plans({plan});
        }},
-      {"neither IPAM nor address", 102, "podlane.io/addresses.feed", [](auto& n, auto& d) {
+      {"neither IPAM nor address", 102, "podlane.io/addresses.feed",
+       [](auto& n, auto& d) {
          lane::LanePlan plan = n.plan(0, false);
          plan.fixed_addresses.clear();
          d.set_plans({plan});
        }},
-      {"address outside the subnets", 102, "outside the subnets", [](auto& n, auto& d) {
+      {"address outside the subnets", 102, "outside the subnets",
+       [](auto& n, auto& d) {
          lane::LanePlan plan = n.plan(0, true);
          plan.subnets = {"10.8.0.0/16"};
          d.set_plans({plan});

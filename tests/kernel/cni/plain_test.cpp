@@ -10,7 +10,8 @@ TEST(CmdAddPlain, APodWithoutAnnotationCostsNothing) {
   for (const std::string version : {"0.3.1", "0.4.0", "1.0.0", "1.1.0"}) {
     SCOPED_TRACE(version);
     CniNode node;  // No device plugin.
-    const json::Value conf = node.annotate(node.with_prev(node.conf(version)), {{"app", "x"}, {"podlane.io/status", "y"}});
+    const json::Value conf =
+        node.annotate(node.with_prev(node.conf(version)), {{"app", "x"}, {"podlane.io/status", "y"}});
     // Not even the namespace is opened: a path that does not exist must not matter.
     const CniAnswer added = node.call("ADD", conf, {"CNI_NETNS=/run/netns/nosuch"});
     EXPECT_EQ(added.status, 0) << added.out;
@@ -49,8 +50,12 @@ TEST(CmdAddPlain, SelectAllGivesEveryPodATunWithoutDevicePlugin) {
   ASSERT_EQ(added.status, 0) << added.out;
   EXPECT_EQ(added.json["interfaces"][2]["name"], "tun7");
   EXPECT_EQ(added.json["ips"], conf["prevResult"]["ips"]);
-  const std::string link = node.pod.ip("-d link show tun7");
-  for (const char* words : {"mtu 1380", "qlen 55", "user 1234", "multi_queue", "NO-CARRIER"}) {
+  std::string link;
+  EXPECT_TRUE(eventually(std::chrono::seconds(5), [&] {  // `ip` learns of the carrier by the kernel's link watch.
+    link = node.pod.ip("-d link show tun7");
+    return link.find("NO-CARRIER") != std::string::npos;
+  })) << link;
+  for (const char* words : {"mtu 1380", "qlen 55", "user 1234", "multi_queue"}) {
     EXPECT_NE(link.find(words), std::string::npos) << words << " in " << link;
   }
   EXPECT_NE(node.pod.ip("route").find("10.7.0.0/16 via 10.1.2.1 dev tun7"), std::string::npos);
@@ -159,7 +164,7 @@ TEST(CmdAddPlain, WrongValuesSayKeyValueAndWhatWouldBeRight) {
 TEST(CmdAddPlain, RefusesWhatIsNotNetConf) {
   CniNode node;
   for (const std::string& text : {std::string(), std::string("{"), std::string("[]"), std::string("\xff\xfe"),
-                                 std::string(70, '['), std::string((1 << 20) + 1, ' ')}) {
+                                  std::string(70, '['), std::string((1 << 20) + 1, ' ')}) {
     const CniAnswer answer = node.call("ADD", json::Value(text));
     EXPECT_NE(answer.status, 0);
     EXPECT_EQ(answer.code(), 6) << answer.out;

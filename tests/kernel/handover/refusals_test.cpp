@@ -1,4 +1,5 @@
-// What a client may do wrong, on purpose or not: it is told, its connection ends, and the lane still works for the next.
+// What a client may do wrong, on purpose or not: it is told, its connection ends, and the lane still works for the
+// next.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/memfd.h>
@@ -22,14 +23,19 @@ constexpr char kReady[] = R"({"type":"ready"})";
 constexpr char kAck[] = R"({"type":"ack"})";
 constexpr std::size_t kUmemBytes = 512 * 2048;
 
-bool is_offer(const std::string& text) { return text.starts_with(R"({"type":"offer")"); }
-bool is_lane(const std::string& text) { return text.starts_with(R"({"type":"lane")"); }
+bool is_offer(const std::string& text) {
+  return text.starts_with(R"({"type":"offer")");
+}
+bool is_lane(const std::string& text) {
+  return text.starts_with(R"({"type":"lane")");
+}
 
 class Refusals : public HandoverTest {
  protected:
   void SetUp() override { path_ = serve_veth_lane("feed-0", HandoverStyle::kFinished); }
   void TearDown() override {
-    // Whatever was tried: the lane is still good. Finished sockets are made on any kernel; their rings are not mapped there.
+    // Whatever was tried: the lane is still good. Finished sockets are made on any kernel; their rings are not mapped
+    // there.
     if (!finished_sockets()) path_ = serve_veth_lane("feed-0", usual_style());
     Probe probe(pod_.path(), path_);
     const std::string line = probe.line();
@@ -134,9 +140,17 @@ TEST_F(Refusals, MemoryThatIsNotAsAgreed) {
   const UniqueFd good = make_memfd(kUmemBytes, 0, kSeals);
   const UniqueFd read_only(::open(("/proc/self/fd/" + std::to_string(good.get())).c_str(), O_RDONLY | O_CLOEXEC));
   const std::pair<const char*, const UniqueFd*> cases[] = {
-      {"a file", &file},        {"a pipe", &pipe_in},     {"unsealed", &unsealed},      {"partly sealed", &partly},
-      {"short", &shorter},      {"long", &longer},        {"empty", &empty},            {"enormous", &enormous},
-      {"write sealed", &write_sealed}, {"future write sealed", &future_write}, {"untouched", &untouched},
+      {"a file", &file},
+      {"a pipe", &pipe_in},
+      {"unsealed", &unsealed},
+      {"partly sealed", &partly},
+      {"short", &shorter},
+      {"long", &longer},
+      {"empty", &empty},
+      {"enormous", &enormous},
+      {"write sealed", &write_sealed},
+      {"future write sealed", &future_write},
+      {"untouched", &untouched},
       {"read only", &read_only},
   };
   for (const auto& [what, fd] : cases) {
@@ -170,7 +184,9 @@ TEST_F(Refusals, DescriptorsWhereNoneBelongAreClosed) {
   for (const char* step : {"hello", "ack", "open"}) {
     SCOPED_TRACE(step);
     RawClient raw = client_at(step);
-    ASSERT_TRUE(raw.send(std::string(step) == "hello" ? kHello : std::string(step) == "ack" ? kAck : R"({"type":"stats","counters":{}})",
+    ASSERT_TRUE(raw.send(std::string(step) == "hello" ? kHello
+                         : std::string(step) == "ack" ? kAck
+                                                      : R"({"type":"stats","counters":{}})",
                          {gift.get(), gift.get(), gift.get()}));
     EXPECT_EQ(raw.code(), "protocol");
   }
@@ -209,7 +225,7 @@ class Lingering {
 
 // By our close(), by recvmsg() of more than fit, by the kernel when a socket goes with messages that nobody has read.
 TEST_F(Refusals, DescriptorsThatAreSlowToCloseHoldNobodyUp) {
-  pod_.inside([&] { ASSERT_EQ(::system("ip link set lo up"), 0); });
+  pod_.inside([] { must_run("ip link set lo up"); });
   make_tun("lane1");
   const std::string other = serve_tun_lane("vpn-0", "lane1");
   struct Case {

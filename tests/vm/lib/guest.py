@@ -170,6 +170,8 @@ def build(path, wanted, kernel, source, bin_dir):
         archive.data("vm/modules/order", "".join(f"{name}\n" for name, _ in modules).encode())
         archive.data("vm/nics", "".join(f"{mac(at)} {nic['name']} {nic.get('netns', '')}\n"
                                         for at, nic in enumerate(wanted.nics)).encode())
-        archive.data("vm/environment", f"export PODLANE_BIN={bin_dir} PODLANE_SOURCE={source}\n".encode())
+        # Software emulation makes everything some ten times slower, and a busy host more.
+        archive.data("vm/environment",
+                     f"export PODLANE_BIN={bin_dir} PODLANE_SOURCE={source} PODLANE_TEST_PATIENCE=10\n".encode())
         archive.data("vm/plan", plan(wanted).encode())
         archive.end()
