@@ -43,7 +43,7 @@ constexpr std::size_t kWorkers = 32;
 constexpr std::size_t kWaitingRequests = 1024;
 // A burst of changes costs one file, not one each; and however long the file, its writer has 2 % of a CPU and leaves
 // the rest to what the kubelet waits for.
-constexpr auto kJsonPause = std::chrono::milliseconds(100);
+constexpr auto kJsonPause = std::chrono::milliseconds(20);
 constexpr auto kJsonPauseMost = std::chrono::milliseconds(250);
 constexpr int kJsonPauses = 49;
 constexpr int kScribeNice = 10;
