@@ -202,11 +202,6 @@ TEST(Abi, SaysThatTheDeviceIsGone) {
   EXPECT_EQ(podlane_free(lane.get(), &frame, 1), 0) << "frames can still be given back";
 }
 
-std::string program(const std::string& name) {
-  const char* folder = ::getenv("PODLANE_BIN");
-  return (folder != nullptr ? std::string(folder) : "build/release/bin") + "/" + name;
-}
-
 TEST(FeedReader, CountsMessagesGapsAndWhatCameTwice) {
   for (const char* mode : {"interrupt", "spinning"}) {
     SCOPED_TRACE(mode);

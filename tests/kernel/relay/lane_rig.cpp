@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
@@ -370,6 +371,11 @@ void expect_no_leak(const LanePort& port) {
   EXPECT_EQ(pool.free_count() + pool.count(xsk::Place::kReceiving), pool.frames());
   EXPECT_EQ(port.socket.foreign_completions(), 0U);
   EXPECT_EQ(port.socket.foreign_receives(), 0U);
+}
+
+std::string program(const std::string& name) {
+  const char* folder = std::getenv("PODLANE_BIN");
+  return (folder != nullptr ? std::string(folder) : "build/release/bin") + "/" + name;
 }
 
 }  // namespace podlane::test

@@ -120,6 +120,9 @@ class Child {
   std::string text_;
 };
 
+// A built program: PODLANE_BIN, which ctest sets.
+std::string program(const std::string& name);
+
 // Address of a lane or peer as a socket address.
 struct Address {
   Address(const std::string& ip, std::uint16_t port);

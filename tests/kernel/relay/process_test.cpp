@@ -9,11 +9,6 @@
 namespace podlane::test {
 namespace {
 
-std::string program(const std::string& name) {
-  const char* folder = ::getenv("PODLANE_BIN");
-  return (folder != nullptr ? std::string(folder) : "build/pod/bin") + "/" + name;
-}
-
 // Programs must be readable for uid 65534; build trees often are not.
 struct RelayChild {
   explicit RelayChild(LaneRig& rig, std::vector<std::string> options = {}) {
