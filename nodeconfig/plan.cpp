@@ -139,7 +139,7 @@ bool Plan::has(Outcome outcome) const {
 
 bool Plan::unsatisfied() const {
   return has(Outcome::kImpossible) || has(Outcome::kUnsupported) || has(Outcome::kAbsent) || has(Outcome::kDenied) ||
-         has(Outcome::kOverridden) || has(Outcome::kContested) || has(Outcome::kFailed);
+         has(Outcome::kOverridden) || has(Outcome::kContested) || has(Outcome::kPartial) || has(Outcome::kFailed);
 }
 
 Outcome outcome_of_errno(const Setting& setting, int error, mode_t mode, std::string& words) {
@@ -223,6 +223,9 @@ Plan make_plan(const Facts& facts, Expansion expansion, const std::vector<Readin
   for (auto record = journal.records().rbegin(); options.restore_leftovers && record != journal.records().rend();
        ++record) {
     if (!records.contains(record->key)) continue;
+    // What is gone may come back, as interrupts do when a link goes up: its first value is kept until undo.
+    const Knob* const knob = find_knob(record->knob);
+    if (knob == nullptr || path_now(facts, *knob, record->key, record->path).empty()) continue;
     plan.leftovers.push_back({*record});
   }
   if (journal.unreadable() > 0) {

@@ -285,6 +285,20 @@ TEST(Nics, WhatADriverDoesNotTakeIsUnsupported) {
   EXPECT_EQ(change_of(pass.plan, "nic/0000:3b:00.0/ntuple").outcome, Outcome::kAbsent);
 }
 
+// A driver may give its interrupts back while the link is down. What they were at first is not forgotten for that.
+TEST(Apply, KeepsTheFirstValueOfAnInterruptThatIsAway) {
+  Node node({.nvme_queues = 0});
+  const char* const json = R"({"mode": "enforce", "cpus": {"lanes": "2-3"}, "interrupts": {"irqs": "housekeeping"}})";
+  changed(node, json);
+  const std::string actions = "/sys/kernel/irq/" + std::to_string(node.irq_of("ice-ens1f0-TxRx-0")) + "/actions";
+  node.put(actions, "");
+  EXPECT_FALSE(changed(node, json).plan.changes_something());
+  node.put(actions, "ice-ens1f0-TxRx-0");
+  EXPECT_EQ(change_of(changed(node, json).plan, "irq/0000:3b:00.0/queue-0/affinity").outcome, Outcome::kInForce);
+  undone(node);
+  EXPECT_EQ(node.get(node.irq_path("ice-ens1f0-TxRx-0") + "/smp_affinity_list"), "0-3");
+}
+
 TEST(Undo, FollowsARenamedInterfaceAndSkipsWhatIsGone) {
   Node node;
   changed(node,
