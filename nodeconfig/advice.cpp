@@ -194,12 +194,38 @@ void advise_boot(const Facts& facts, const Profile& profile, std::vector<Advice>
   all.push_back(std::move(advice));
 }
 
+// sfc's firmware version ends with its variant: "… rx1 tx1" is ultra-low-latency (onload, ethtool -i).
+void advise_firmware(const Facts& facts, const Profile& profile, std::vector<Advice>& all) {
+  if (!profile.boot.advise || !profile.boot.low_latency_firmware) return;
+  Advice advice{.about = "firmware"};
+  bool any = false;
+  for (const Nic& nic : facts.nics) {
+    if (nic.driver != "sfc") continue;
+    any = true;
+    if (nic.firmware.find(" rx1 tx1") != std::string::npos) continue;
+    advice.missing.push_back("ultra-low-latency on " + nic.name + " (" +
+                             (nic.firmware.empty() ? "its version cannot be read" : "now " + nic.firmware) + ")");
+    advice.steps.push_back("sfboot --adapter=" + nic.name + " firmware-variant=ultra-low-latency");
+  }
+  if (!any) {
+    advice.words = "this node has no NIC whose firmware has variants (driver sfc).";
+  } else if (advice.missing.empty()) {
+    advice.words = "every sfc NIC has the ultra-low-latency firmware.";
+  } else {
+    advice.label = "reboot-required";
+    advice.words = "podlane never writes firmware. Not every family of cards has this variant: sfboot says so.";
+    advice.steps.push_back("drain the node and reboot it");
+  }
+  all.push_back(std::move(advice));
+}
+
 }  // namespace
 
 std::vector<Advice> advise(const Facts& facts, const Profile& profile, const CpuSet& housekeeping) {
   std::vector<Advice> all;
   advise_kubelet(facts, profile, housekeeping, all);
   advise_boot(facts, profile, all);
+  advise_firmware(facts, profile, all);
   return all;
 }
 

@@ -11,7 +11,7 @@
 namespace podlane::nodeconfig {
 
 struct Advice {
-  std::string about;  // "kubelet", "boot"
+  std::string about;  // "kubelet", "boot", "firmware"
   std::string label;  // "kubelet-restart-required", "reboot-required"; empty: nothing is to be done.
   std::string words;
   std::string file_path, file;       // A file to write, and its content; empty: none.

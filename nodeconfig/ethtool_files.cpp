@@ -29,7 +29,7 @@ struct Request {
   void set(std::size_t offset, std::uint32_t value) { std::memcpy(bytes.data() + offset, &value, sizeof(value)); }
 };
 static_assert(sizeof(ethtool_coalesce) <= sizeof(Request) && sizeof(ethtool_channels) <= sizeof(Request) &&
-              sizeof(ethtool_ringparam) <= sizeof(Request));
+              sizeof(ethtool_ringparam) <= sizeof(Request) && sizeof(ethtool_drvinfo) <= sizeof(Request));
 
 struct Field {
   std::string_view name;
@@ -112,6 +112,14 @@ Result<Request> get(const Place& place, std::string_view path) {
 }  // namespace
 
 Result<std::string> read_ethtool(std::string_view path) {
+  if (path.ends_with("/driver/firmware-version")) {
+    const std::string_view rest = path.substr(std::min(kEthtoolRoot.size(), path.size()));
+    Request request;
+    PODLANE_TRY(call(rest.substr(0, rest.find('/')), ETHTOOL_GDRVINFO, request, path));
+    const char* const text =
+        reinterpret_cast<const char*>(request.bytes.data()) + offsetof(ethtool_drvinfo, fw_version);
+    return std::string(text, ::strnlen(text, sizeof(ethtool_drvinfo::fw_version)));
+  }
   PODLANE_TRY_ASSIGN(const Place place, place_of(path));
   PODLANE_TRY_ASSIGN(const Request request, get(place, path));
   const std::uint32_t value = request.at(place.field->offset);

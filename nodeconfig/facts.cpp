@@ -85,7 +85,6 @@ std::vector<NumaNode> read_numa_nodes(const Tree& tree) {
       if (!size.ends_with("kB")) continue;
       if (!numbered(std::string_view(size).substr(0, size.size() - 2), "hugepages-", pages.size_kib)) continue;
       pages.total = count_or_zero(tree, path + "/hugepages/" + size + "/nr_hugepages");
-      pages.free = count_or_zero(tree, path + "/hugepages/" + size + "/free_hugepages");
       node.huge_pages.push_back(pages);
     }
     nodes.push_back(std::move(node));
@@ -150,6 +149,7 @@ std::vector<Nic> read_nics(const Tree& tree) {
         nic.numa_node = numa_node;
       }
     }
+    if (nic.driver == "sfc") nic.firmware = text_or_empty(tree, "/ethtool/" + name + "/driver/firmware-version");
     const std::vector<std::string> queues = tree.list(path + "/queues");
     nic.rx_queues = queues_of(queues, "rx-");
     nic.tx_queues = queues_of(queues, "tx-");
@@ -253,7 +253,6 @@ Result<Facts> read_facts(const Tree& tree) {
   facts.uptime_ms = static_cast<std::int64_t>(uptime * 1000);
   PODLANE_TRY_ASSIGN(facts.present, read_list(tree, std::string(kCpuRoot) + "/present"));
   PODLANE_TRY_ASSIGN(facts.online, read_list(tree, std::string(kCpuRoot) + "/online"));
-  facts.isolated = list_or_empty(tree, std::string(kCpuRoot) + "/isolated");
   for (const unsigned cpu : facts.online.cpus()) {
     if (facts.siblings.size() <= cpu) facts.siblings.resize(cpu + 1);
     facts.siblings[cpu] =

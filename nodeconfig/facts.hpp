@@ -27,14 +27,15 @@ struct Nic {
   std::string name;
   std::string id;  // PCI address, or the name of a device without one.
   std::string pci, driver;
-  int numa_node = -1;  // -1: the firmware does not say.
+  std::string firmware;  // As ethtool -i says it; of drivers whose firmware has variants (sfc).
+  int numa_node = -1;    // -1: the firmware does not say.
   std::vector<unsigned> rx_queues, tx_queues;
   bool default_route = false;
 };
 
 struct HugePages {
   std::uint64_t size_kib = 0;
-  std::uint64_t total = 0, free = 0;
+  std::uint64_t total = 0;
 };
 
 struct NumaNode {
@@ -53,7 +54,6 @@ struct Facts {
   std::string boot_id;
   std::int64_t uptime_ms = 0;
   CpuSet present, online;
-  CpuSet isolated;               // isolcpus=domain
   std::vector<CpuSet> siblings;  // By CPU: threads of its core, itself among them. Empty where the kernel does not say.
   std::vector<NumaNode> numa_nodes;
   std::vector<Irq> irqs;

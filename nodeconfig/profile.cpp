@@ -295,9 +295,11 @@ Result<void> read_kubelet(const json::Reader& top, Profile& profile) {
 Result<void> read_boot(const json::Reader& top, Profile& profile) {
   PODLANE_TRY_ASSIGN(const auto boot, top.optional_object("boot"));
   if (!boot) return {};
-  PODLANE_TRY(boot->refuse_unknown({"advise", "args"}));
+  PODLANE_TRY(boot->refuse_unknown({"advise", "args", "firmware"}));
   PODLANE_TRY_ASSIGN(const auto advise, boot->optional_boolean("advise"));
   PODLANE_TRY_ASSIGN(profile.boot.arguments, boot->optional_strings("args"));
+  PODLANE_TRY_ASSIGN(const auto firmware, boot->optional_choice("firmware", {"leave", "ultra-low-latency"}));
+  profile.boot.low_latency_firmware = firmware.value_or("leave") != "leave";
   profile.boot.advise = advise.value_or(true);
   for (const std::string& argument : profile.boot.arguments) {
     const bool plain = !argument.empty() && argument.size() <= 512 &&

@@ -50,6 +50,7 @@ struct KubeletWish {
 struct BootWish {
   bool advise = false;
   std::vector<std::string> arguments;
+  bool low_latency_firmware = false;  // Of Solarflare NICs: variant ultra-low-latency.
 };
 
 struct Profile {

@@ -147,6 +147,21 @@ TEST(KubeletAdvice, NamesPairsThatTheKubeletRefuses) {
   EXPECT_TRUE(pass.advice[0].file.empty());
 }
 
+TEST(FirmwareAdvice, NamesTheCardsThatHaveAnotherVariant) {
+  Node node({.nics = {NicShape{.name = "sf0", .pci = "0000:3b:00.0", .driver = "sfc", .irq_prefix = "sf0-"},
+                      NicShape{.name = "sf1", .pci = "0000:3b:00.1", .driver = "sfc", .irq_prefix = "sf1-"}}});
+  node.put("/ethtool/sf0/driver/firmware-version", "8.0.0.1015 rx1 tx1");
+  node.put("/ethtool/sf1/driver/firmware-version", "8.0.0.1015 rx0 tx0");
+  const Advice advice = looked(node, R"({"boot": {"firmware": "ultra-low-latency"}})").advice.at(0);
+  EXPECT_EQ(advice.label, "reboot-required");
+  EXPECT_EQ(advice.missing, std::vector<std::string>{"ultra-low-latency on sf1 (now 8.0.0.1015 rx0 tx0)"});
+  EXPECT_EQ(advice.steps.at(0), "sfboot --adapter=sf1 firmware-variant=ultra-low-latency");
+  node.put("/ethtool/sf1/driver/firmware-version", "8.0.0.1015 rx1 tx1");
+  EXPECT_EQ(looked(node, R"({"boot": {"firmware": "ultra-low-latency"}})").advice.at(0).label, "");
+  Node other;
+  EXPECT_EQ(looked(other, R"({"boot": {"firmware": "ultra-low-latency"}})").advice.at(0).label, "");
+}
+
 TEST(BootAdvice, ComparesArgumentsAndNotText) {
   Node node;
   node.put("/proc/cmdline", "ro isolcpus=managed_irq,2,3 nohz_full=2-3 quiet");
