@@ -75,6 +75,7 @@ class Endpoints final : public HttpEndpoints {
   }
 
   Result<void> listen(const HttpAddress& address) {
+    ::event_set_log_callback([](int, const char*) {});  // What it has to say is in our errors.
     stop_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     base_.reset(::event_base_new());
     if (!stop_.valid() || !base_) return fail_errno("make an event loop for HTTP");

@@ -1,11 +1,13 @@
 // The daemon's HTTP end, its metrics and its run lock.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <vector>
 
 #include "deviceplugin/kubelet/http_endpoints.hpp"
 #include "deviceplugin/kubelet/metrics.hpp"
@@ -38,12 +40,16 @@ std::string get(int port, const std::string& page) {
   return exchange(std::move(socket), page);
 }
 
-std::string get(const std::string& path, const std::string& page) {
+UniqueFd connect_to(const std::string& path) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
   EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  return exchange(std::move(socket), page);
+  return socket;
+}
+
+std::string get(const std::string& path, const std::string& page) {
+  return exchange(connect_to(path), page);
 }
 
 dp::HttpHandlers handlers(bool ready) {
@@ -101,6 +107,24 @@ TEST(HttpEndpoints, ServesOnTcp) {
       dp::HttpEndpoints::start(*dp::parse_http_address("127.0.0.1:" + std::to_string(port)), handlers(true));
   ASSERT_FALSE(second);
   EXPECT_NE(second.error().message().find(std::to_string(port)), std::string::npos);
+}
+
+TEST(HttpEndpoints, GarbageAndHalfRequestsHoldNobodyUp) {
+  ::signal(SIGPIPE, SIG_IGN);  // As the daemon's main(): an answer may meet a reader that is gone.
+  const std::string path = "/tmp/" + random_name("ph") + ".sock";
+  const auto server = dp::HttpEndpoints::start(*dp::parse_http_address("unix:" + path), handlers(true));
+  ASSERT_TRUE(server) << server.error().message();
+  std::vector<UniqueFd> held;
+  const std::string endless = "GET /healthz HTTP/1.1\r\nX: " + std::string(64 << 10, 'x');
+  for (const std::string& request :
+       {std::string(), std::string("GET /healthz HTTP/1.1\r\nHos"), std::string(1000, '\0'), std::string("\r\n\r\n"),
+        std::string("POST /metrics HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n"), endless,
+        std::string("GET /%zz/../../etc/passwd HTTP/9.9\r\n\r\n")}) {
+    SCOPED_TRACE(request.substr(0, 40));
+    held.emplace_back(connect_to(path));
+    (void)::send(held.back().get(), request.data(), request.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    EXPECT_NE(get(path, "/readyz").find("HTTP/1.1 200"), std::string::npos);
+  }
 }
 
 TEST(HttpEndpoints, ServesOnAUnixSocketAndRemovesIt) {
