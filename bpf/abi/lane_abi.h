@@ -16,13 +16,14 @@
 #include <linux/types.h>
 
 #define LANE_SLOTS 4096     /* Lanes of a node; a slot belongs to one device id from Allocate to release. */
+#define LANE_ADDRESSES 8192 /* Two addresses a lane: one of each family. */
+#define LANE_NICS 256       /* NICs of a node that serve pools. */
+
 /* The pod's end of a veth lane has an interface number whose low bits are the slot, above all that a kernel gives by
  * itself: XDP sees that number and nothing else that tells one veth from another. The host's end has one of the kind too:
  * veth_newlink heeds the peer's only beside one. The bits between (12 to 28) are random, so that no number comes back soon. */
 #define LANE_IFINDEX_POD 0x40000000
 #define LANE_IFINDEX_HOST 0x20000000
-#define LANE_ADDRESSES 8192 /* Two addresses a lane: one of each family. */
-#define LANE_NICS 256       /* NICs of a node that serve pools. */
 
 enum lane_kind {
   LANE_KIND_QUEUE = 1,

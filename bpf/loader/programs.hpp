@@ -7,7 +7,6 @@
 
 #include "bpf/loader/pinned_maps.hpp"
 #include "lib/base/result.hpp"
-#include "lib/base/strong.hpp"
 #include "lib/base/unique_fd.hpp"
 
 namespace podlane::bpf {

@@ -1,8 +1,8 @@
 // Table: the lane table behind lane_table.hpp. Private to this folder; one file per concern:
 //   lane_table.cpp  start, end, reports        allocate.cpp  the kubelet's calls      attach.cpp, commit.cpp  CNI ADD
-//   release.cpp     undoing                    adopt.cpp     restart                  reconcile.cpp,
-//   reconcile_attachments.cpp, nic_watch.cpp  timers handover_owner.cpp  what the hand-over server asks
-//   control_handlers.cpp   the control socket's verbs
+//   release.cpp     undoing                    adopt.cpp     restart
+//   reconcile.cpp, reconcile_attachments.cpp, nic_watch.cpp  timers
+//   handover_owner.cpp  what the hand-over server asks       control_handlers.cpp  the control socket's verbs
 // See lane_table.cpp, "How it works".
 #pragma once
 

@@ -37,11 +37,7 @@ the_daemon_stays_small() {
   daemon_rss_kib=$rss_kib
   expect "RSS of at most 25 MB with $pods lanes, is $rss_kib KiB" test "$rss_kib" -le 25600
   group_kib=$(($(cat "$group/memory.usage_in_bytes" 2>/dev/null || cat "$group/memory.current") / 1024))
-  # The kernel charges whoever makes a veth pair with the pair: 64 KiB (100 made by ip link on 6.18: 6.8 MB), whatever we do.
-  local pairs_kib=0
-  if ((pods > 100)) && [[ ${BURST_KIND:-veth} == veth ]]; then pairs_kib=$((pods * 64)); fi
-  expect "control group's memory of at most 40 MB with $pods lanes, is $group_kib KiB, $pairs_kib of it the pairs'" \
-    test "$((group_kib - pairs_kib))" -le 40960
+  expect "control group's memory of at most 40 MB with $pods lanes, is $group_kib KiB" test "$group_kib" -le 40960
 }
 
 all_pods_at_once_go() {
