@@ -18,15 +18,17 @@ def results_of(path):
     return found, ended
 
 
-def print_step(line):
+def step_line(line):
+    """A line of the guest in words, or nothing."""
     try:
         value = json.loads(line)
     except json.JSONDecodeError:
-        return
-    if "step" in value:
-        tests = value.get("gtest")
-        count = f", {tests['tests']} tests, {tests['failures']} failed" if tests else ""
-        print(f"  {value['step']}: status {value['status']}, {value['seconds']} s{count}", flush=True)
+        return None
+    if "step" not in value:
+        return None
+    tests = value.get("gtest")
+    count = f", {tests['tests']} tests, {tests['failures']} failed" if tests else ""
+    return f"{value['step']}: status {value['status']}, {value['seconds']} s{count}"
 
 
 def tail(path, lines):

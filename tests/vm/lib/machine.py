@@ -6,7 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from lib import guest
+from lib import guest, judge
 from lib.scenario import Problem
 
 QEMU = "qemu-system-x86_64"
@@ -105,23 +105,23 @@ def command_line(wanted, kernel, initramfs, logs):
 def lost_a_patch(logs):
     """QEMU's virtual CPUs are threads, and one may run what another has just patched half (an int3 that the kernel's
     text_poke_bp puts there for a moment). The kernel then dies with this oops, which nothing else gives. One thread for all
-    CPUs has no such race and is too slow for the suites' deadlines."""
+    CPUs has no such race and is too slow for the suites' deadlines; a guest of one CPU has none either, and is not."""
     console = logs / "console.log"
     return console.exists() and "Oops: int3" in console.read_text(errors="replace")
 
 
-def run(wanted, kernel, initramfs, logs, on_line):
+def run(wanted, kernel, initramfs, logs, say):
     """Runs the guest to its end. Returns what went wrong with the machine itself, or nothing."""
     for _ in range(BOOTS - 1):
-        problem = run_once(wanted, kernel, initramfs, logs, on_line)
+        problem = run_once(wanted, kernel, initramfs, logs, say)
         if not lost_a_patch(logs):
             return problem
-        print("  QEMU lost a patch of the kernel's code (Oops: int3); booting again", flush=True)
+        say("QEMU lost a patch of the kernel's code (Oops: int3); booting again")
         (logs / "results.jsonl").unlink(missing_ok=True)
-    return run_once(wanted, kernel, initramfs, logs, on_line)
+    return run_once(wanted, kernel, initramfs, logs, say)
 
 
-def run_once(wanted, kernel, initramfs, logs, on_line):
+def run_once(wanted, kernel, initramfs, logs, say):
     words = command_line(wanted, kernel, initramfs, logs)
     script = "\n".join(["set -e", *taps(wanted), "exec " + " ".join(map(shlex.quote, words))])
     (logs / "qemu.sh").write_text(script + "\n")
@@ -134,13 +134,13 @@ def run_once(wanted, kernel, initramfs, logs, on_line):
     try:
         while child.poll() is None and time.monotonic() < deadline:
             time.sleep(0.2)
-            shown = show(results, shown, on_line)
+            shown = show(results, shown, say)
         late = child.poll() is None
     finally:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-    show(results, shown, on_line)
+    show(results, shown, say)
     if late:
         return f"the guest was ended after {wanted.timeoutSeconds} s; it had not come to its end"
     if child.returncode != 0:
@@ -148,11 +148,13 @@ def run_once(wanted, kernel, initramfs, logs, on_line):
     return None
 
 
-def show(results, shown, on_line):
-    """Hands on the lines that have been completed since."""
+def show(results, shown, say):
+    """Tells of the lines that have been completed since."""
     if not results.exists():
         return shown
     data = results.read_bytes()
     for line in data[shown:data.rfind(b"\n") + 1].splitlines():
-        on_line(line.decode(errors="replace"))
+        words = judge.step_line(line.decode(errors="replace"))
+        if words:
+            say(words)
     return max(shown, data.rfind(b"\n") + 1)
