@@ -181,7 +181,9 @@ TEST(Nic, WithAForeignProgramIsRefusedAndLeftAlone) {
 TEST(Nic, WithSeveralQueuesIsRefusedInWordsForQueueLanes) {
   Node node(kQueuePool);
   if (node.refuses_queue_pool()) return;
-  must_run("ip netns exec " + node.host().name() + " ethtool -L nic0 rx 2 tx 2");
+  node.remove_nic();
+  node.host().ip("link add nic0 numrxqueues 2 numtxqueues 2 type veth");
+  node.host().ip("link set nic0 up");
   const std::string said = node.try_start();
   EXPECT_EQ(word(said, 0), "error");
   EXPECT_NE(said.find("ethtool -L nic0 combined 1"), std::string::npos) << said;
