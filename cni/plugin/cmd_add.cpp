@@ -15,6 +15,7 @@
 #include "cni/plugin/undo.hpp"
 #include "cni/plugin/verbs.hpp"
 #include "lib/base/scope_guard.hpp"
+#include "lib/net/veth_pair.hpp"
 
 namespace podlane::cni {
 
@@ -124,6 +125,15 @@ CniResult<void> ask_ipam(const Call& call, std::vector<LaneWork>& works, Remains
   return {};
 }
 
+CniResult<void> open_veths(const std::vector<LaneWork>& works, int netns_fd) {
+  for (const LaneWork& work : works) {
+    if (!work.plan || work.plan->veth.host.value == 0) continue;
+    auto opened = net::open_veth_pair({work.plan->veth.host, work.plan->veth.pod}, netns_fd, work.plan->mtu);
+    if (!opened) return std::unexpected(CniError(std::move(opened).error().with("open the veth of", work.plan->device)));
+  }
+  return {};
+}
+
 CniResult<void> make_tuns(const Call& call, std::vector<LaneWork>& works, Remains& remains, int netns_fd) {
   PODLANE_TRY_ASSIGN(const NetnsVisit visit, NetnsVisit::enter(netns_fd));
   PODLANE_TRY_ASSIGN(net::RtNetlink netlink, net::RtNetlink::open());
@@ -213,6 +223,7 @@ CniResult<std::string> add_interfaces(const Call& call) {
   PODLANE_TRY(call.journal.write(*remains.attachment));
   PODLANE_TRY(ask_ipam(call, works, remains, lock.fd()));
   PODLANE_TRY(make_tuns(call, works, remains, netns.get()));
+  PODLANE_TRY(open_veths(works, netns.get()));
   remains.attachment->state = journal::RecordState::kMade;
   PODLANE_TRY(call.journal.write(*remains.attachment));
   if (call.conf.annotated()) PODLANE_TRY(commit(call, works));

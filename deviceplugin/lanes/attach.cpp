@@ -130,6 +130,7 @@ std::vector<lane::LanePlan> Table::plans_of(const std::vector<Lane*>& lanes) {
       plan.gateways = lane->pool->gateways;
       plan.ipam = lane->pool->ipam;
     }
+    if (record.kind == lane::Kind::kVeth) plan.veth = {.host = record.host.veth_host, .pod = record.host.veth_pod};
     const auto nic = store_.nics().find(record.host.nic_name);
     if (nic != store_.nics().end() && !nic->second.facts.pci_id.empty()) plan.pci_id = nic->second.facts.pci_id;
     plans.push_back(std::move(plan));
@@ -260,7 +261,7 @@ Result<void> Table::attach_build(const std::string& device, int netns_fd) {
   if (record.kind != lane::Kind::kVeth) return {};
   PODLANE_TRY_ASSIGN(const VethLane veth,
                      kernel(make_veth_lane(netns_fd, record.host.veth_host_name, record.host.veth_pod_name,
-                                           record.tun.mtu, device, record.slot),
+                                           device, record.slot),
                             "make the veth of", device));
   PODLANE_TRY(in_state([&](LaneStore& store) {
     Lane& lane = *store.find(device);

@@ -1,6 +1,4 @@
 // CNI ADD, second half, once the TUN stands and has its addresses: steering, groups, next hops, announcement. And CHECK.
-#include <net/if.h>
-
 #include <algorithm>
 
 #include "deviceplugin/lanes/table.hpp"
@@ -63,7 +61,11 @@ Result<void> Table::commit(const lane::CommitRequest& request) {
       return lane != nullptr && lane->is_bound() && lane->record.owner.attachment == request.attachment;
     });
     if (!is_ours) return fail(Errc::kGone, "device '" + made.device + "' is no longer this attachment's");
-    PODLANE_TRY(in_state([&](LaneStore& store) { return check_tun(made, store.find(made.device)->record); }));
+    const LaneRecord record = in_state([&](LaneStore& store) { return store.find(made.device)->record; });
+    PODLANE_TRY(check_tun(made, record));
+    if (record.kind == lane::Kind::kVeth) {
+      PODLANE_TRY(kernel(check_veth_lane_is_open(record.host.veth_host, record.tun.mtu), "check the veth of", made.device));
+    }
     PODLANE_TRY(commit_take_addresses(made));
   }
   for (const std::string& device : devices) {
@@ -202,10 +204,12 @@ Result<void> Table::check(const lane::CheckRequest& request) {
                                                 "read", "the lane map"));
   for (const LaneRecord& record : records) {
     if (record.kind == lane::Kind::kTun) continue;
-    char name[IF_NAMESIZE];
-    if (record.kind == lane::Kind::kVeth &&
-        ::if_indextoname(static_cast<unsigned>(record.host.veth_host.value), name) == nullptr) {
-      return fail(Errc::kGone, "the host end " + record.host.veth_host_name + " of lane " + record.device + " is gone");
+    if (record.kind == lane::Kind::kVeth) {
+      const auto open = check_veth_lane_is_open(record.host.veth_host, record.tun.mtu);
+      if (!open) {
+        return fail(Errc::kGone, "the host end " + record.host.veth_host_name + " of lane " + record.device +
+                                     " is gone or not as it was: " + open.error().message());
+      }
     }
     for (const std::string& address : record.tun.addresses) {
       PODLANE_TRY_ASSIGN(const AddressBytes bytes, address_bytes(address));

@@ -17,6 +17,7 @@
 #include "lib/net/ethtool.hpp"
 #include "lib/net/netns.hpp"
 #include "lib/net/rtnetlink.hpp"
+#include "lib/net/veth_pair.hpp"
 
 namespace podlane::dp {
 
@@ -65,22 +66,6 @@ Result<void> make_plain_sender(const std::string& ifname) {
   return net::set_offload(ifname, net::Offload::kGso, false);
 }
 
-// Before the link goes up, which is when the kernel gives it a link-local address. A link without IPv6 gets none
-// anyway.
-Result<void> stay_without_address(net::RtNetlink& netlink, IfIndex link) {
-  net::LinkChange change;
-  change.no_address_generation = true;
-  auto changed = netlink.set_link(link, change);
-  if (!changed && changed.error().errno_value() == EAFNOSUPPORT) return {};
-  return changed;
-}
-
-Result<void> raise(net::RtNetlink& netlink, IfIndex link) {
-  net::LinkChange change;
-  change.up = true;
-  return netlink.set_link(link, change);
-}
-
 Result<IfIndex> set_up_pod_end(const std::string& name) {
   PODLANE_TRY(make_plain_sender(name));
   // GRO keeps NAPI on at this end, which redirects from the NIC into the pair need, whether or not a program is
@@ -88,8 +73,6 @@ Result<IfIndex> set_up_pod_end(const std::string& name) {
   PODLANE_TRY(net::set_offload(name, net::Offload::kGro, true));
   PODLANE_TRY_ASSIGN(auto netlink, net::RtNetlink::open());
   PODLANE_TRY_ASSIGN(const net::Link link, netlink.link_by_name(name));
-  PODLANE_TRY(stay_without_address(netlink, link.ifindex));
-  PODLANE_TRY(raise(netlink, link.ifindex));
   return link.ifindex;
 }
 
@@ -127,7 +110,7 @@ Result<NicFacts> nic_facts(const std::string& name, const std::string& sysfs_roo
 }
 
 Result<VethLane> make_veth_lane(int pod_netns_fd, const std::string& host_name, const std::string& pod_name,
-                                std::uint32_t mtu, const std::string& device, LaneSlot slot) {
+                                const std::string& device, LaneSlot slot) {
   PODLANE_TRY_ASSIGN(auto netlink, net::RtNetlink::open());
   const auto low =
       static_cast<int>(std::random_device{}() % (LANE_IFINDEX_HOST / LANE_SLOTS) * LANE_SLOTS + slot.value);
@@ -135,7 +118,7 @@ Result<VethLane> make_veth_lane(int pod_netns_fd, const std::string& host_name, 
   PODLANE_TRY(netlink.create_veth({.name = host_name,
                                    .peer_name = pod_name,
                                    .peer_netns_fd = pod_netns_fd,
-                                   .mtu = mtu,
+                                   .mtu = net::kMtuWithoutIpv6,
                                    .mac = {},
                                    .peer_mac = {},
                                    .queues = 1,
@@ -146,14 +129,12 @@ Result<VethLane> make_veth_lane(int pod_netns_fd, const std::string& host_name, 
   net::LinkChange name_it;
   name_it.alias = std::string(kAliasPrefix) + device;
   PODLANE_TRY(netlink.set_link(host_end.ifindex, name_it));
-  PODLANE_TRY(stay_without_address(netlink, host_end.ifindex));
   PODLANE_TRY(make_plain_sender(host_name));
   VethLane lane{.host_end = host_end.ifindex, .pod_end = {}};
   PODLANE_TRY(net::run_in_netns(pod_netns_fd, [&]() -> Result<void> {
     PODLANE_TRY_ASSIGN(lane.pod_end, set_up_pod_end(pod_name));
     return {};
   }));
-  PODLANE_TRY(raise(netlink, host_end.ifindex));
   undo.release();
   return lane;
 }
@@ -163,6 +144,16 @@ Result<void> delete_link(IfIndex index) {
   auto deleted = netlink.delete_link(index);
   if (!deleted && deleted.error().code() == Errc::kNotFound) return {};
   return deleted;
+}
+
+Result<void> check_veth_lane_is_open(IfIndex host_end, std::uint32_t mtu) {
+  PODLANE_TRY_ASSIGN(auto netlink, net::RtNetlink::open());
+  PODLANE_TRY_ASSIGN(const net::Link link, netlink.link_by_index(host_end));
+  if (link.up && link.carrier && link.mtu >= mtu) return {};
+  return fail(Errc::kInvalid, "the veth pair with host end " + link.name + " must be up at both ends with MTU " +
+                                  std::to_string(mtu) + " before commit; its host end is " + (link.up ? "up" : "down") +
+                                  (link.carrier ? "" : ", without carrier") + ", with MTU " + std::to_string(link.mtu) +
+                                  ": a CNI plugin of this version opens it");
 }
 
 Result<std::vector<std::pair<IfIndex, std::string>>> our_veths() {

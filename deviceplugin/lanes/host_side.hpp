@@ -33,11 +33,13 @@ struct VethLane {
   IfIndex host_end;
   IfIndex pod_end;  // Index inside the pod's namespace.
 };
-// One queue, no address, addrgenmode none, TX checksum offload off on the pod's (sending) end, MTU as given, GRO as
-// native XDP needs it, interface numbers of the slot (lane_abi.h), both ends up. Made in the pod's namespace; the host
-// end carries the alias "podlane:<device>".
+// One queue, no address, checksum and segmentation offloads off, GRO on at the pod's end as native XDP needs it, interface
+// numbers of the slot (lane_abi.h). The pod's end is made in the pod's namespace; the host end carries the alias
+// "podlane:<device>". Both are down with a small MTU: whoever attached opens them (lib/net/veth_pair.hpp).
 Result<VethLane> make_veth_lane(int pod_netns_fd, const std::string& host_name, const std::string& pod_name,
-                                std::uint32_t mtu, const std::string& device, LaneSlot slot);
+                                const std::string& device, LaneSlot slot);
+// Both ends up, MTU at least as given. In words what is not.
+Result<void> check_veth_lane_is_open(IfIndex host_end, std::uint32_t mtu);
 Result<void> delete_link(IfIndex index);                           // Success when it is gone.
 Result<std::vector<std::pair<IfIndex, std::string>>> our_veths();  // (host end, device) by alias: for reconciling.
 

@@ -144,6 +144,13 @@ Result<LanePlan> read_plan(const json::Reader& reader) {
   PODLANE_TRY_ASSIGN(plan.mode, parse_mode(mode));
   PODLANE_TRY_ASSIGN(const auto mtu, reader.integer("mtu", 68, 65535));
   plan.mtu = static_cast<std::uint32_t>(mtu);
+  PODLANE_TRY_ASSIGN(const auto veth, reader.optional_object("veth"));
+  if (veth) {
+    constexpr std::int64_t kMaxIndex = std::numeric_limits<std::int32_t>::max();
+    PODLANE_TRY_ASSIGN(const auto host, veth->integer("host", 1, kMaxIndex));
+    PODLANE_TRY_ASSIGN(const auto pod, veth->integer("pod", 1, kMaxIndex));
+    plan.veth = {.host = IfIndex(static_cast<int>(host)), .pod = IfIndex(static_cast<int>(pod))};
+  }
   PODLANE_TRY_ASSIGN(plan.subnets, reader.optional_strings("subnets"));
   PODLANE_TRY_ASSIGN(plan.gateways, reader.optional_strings("gateways"));
   PODLANE_TRY_ASSIGN(const auto ipam, reader.optional_object("ipam"));
@@ -163,6 +170,7 @@ json::Value plan_to_json(const LanePlan& plan) {
   if (plan.path) value["path"] = to_string(*plan.path);
   value["mode"] = to_string(plan.mode);
   value["mtu"] = plan.mtu;
+  if (plan.veth.host.value != 0) value["veth"] = {{"host", plan.veth.host.value}, {"pod", plan.veth.pod.value}};
   value["subnets"] = plan.subnets;
   value["gateways"] = plan.gateways;
   if (plan.ipam) value["ipam"] = *plan.ipam;

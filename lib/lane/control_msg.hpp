@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "lib/base/strong.hpp"
 #include "lib/json/json.hpp"
 #include "lib/lane/lane_types.hpp"
 
@@ -13,6 +14,12 @@ namespace podlane::lane {
 
 inline constexpr int kControlVersion = 1;
 inline constexpr std::size_t kControlMessageMaxBytes = 196608;
+
+// The ends of a veth lane, which the CNI plugin opens (lib/net/veth_pair.hpp) before commit. Zero: not a veth lane.
+struct VethEnds {
+  IfIndex host;
+  IfIndex pod;  // In the pod's namespace.
+};
 
 // A lane as the CNI plugin must configure it (answer of attach).
 struct LanePlan {
@@ -22,7 +29,8 @@ struct LanePlan {
   Kind kind = Kind::kVeth;
   std::optional<Path> path;  // Absent for tun lanes.
   Mode mode = Mode::kInterrupt;
-  std::uint32_t mtu = 0;
+  std::uint32_t mtu = 0;  // Of the TUN at most, and of the veth's ends.
+  VethEnds veth;
   std::vector<std::string> subnets;
   std::vector<std::string> gateways;
   std::optional<json::Value> ipam;

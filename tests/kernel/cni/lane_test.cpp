@@ -1,6 +1,8 @@
 // Lanes, chained and standalone: what ADD makes, prints and asks for; what a failed ADD leaves (nothing).
 #include <gtest/gtest.h>
+#include <net/if.h>
 
+#include "lib/base/scope_guard.hpp"
 #include "tests/kernel/cni/cni_node.hpp"
 
 namespace podlane::test {
@@ -98,6 +100,28 @@ TEST(CmdAddLanes, GivesEachLaneAddressesTableAndRulesOfItsOwn) {
   EXPECT_EQ(node.leaks(), "");
 }
 
+// The device plugin makes a veth lane's pair closed (lib/net/veth_pair.hpp).
+TEST(CmdAddLanes, OpensTheVethPairThatTheDevicePluginMade) {
+  CniNode node;
+  DevicePluginStandIn daemon(node.socket);
+  const std::string host_end = random_name("pltv");
+  must_run("ip link add " + host_end + " mtu 1279 type veth peer name lane0v mtu 1279 netns " + node.pod.name());
+  const ScopeGuard remove_pair([&] { must_run("ip link del " + host_end); });
+  lane::LanePlan plan = node.plan(0, true);
+  plan.veth.host = IfIndex(static_cast<int>(::if_nametoindex(host_end.c_str())));
+  node.pod.inside([&] { plan.veth.pod = IfIndex(static_cast<int>(::if_nametoindex("lane0v"))); });
+  daemon.set_plans({plan});
+  ASSERT_EQ(node.call("ADD", node.annotate(node.with_prev(node.conf()))).status, 0);
+  const std::string ends[] = {must_run("ip -d link show " + host_end), node.pod.ip("-d link show lane0v")};
+  for (const std::string& end : ends) {
+    EXPECT_NE(end.find(",UP"), std::string::npos) << end;
+    EXPECT_NE(end.find("mtu 1400"), std::string::npos) << end;
+    EXPECT_NE(end.find("addrgenmode none"), std::string::npos) << end;
+  }
+  EXPECT_EQ(node.call("DEL", node.annotate(node.conf())).status, 0);
+  EXPECT_EQ(node.leaks(), "");
+}
+
 TEST(CmdAddLanes, AsksHostLocalForTheFixedAddressUnderTheLanesOwnKey) {
   CniNode node;
   DevicePluginStandIn daemon(node.socket);
@@ -141,6 +165,12 @@ TEST(CmdAddLanes, AFailureAtAnyStepLeavesNothing) {
       {"policy", 102, "mode", [](auto&, auto& d) { d.refuse("attach", lane::ControlCode::kRefused, "mode 'x'"); }},
       {"starting", 11, "starting",
        [](auto&, auto& d) { d.refuse("attach", lane::ControlCode::kNotReady, "starting"); }},
+      {"veth pair gone", 104, "open the veth of feed-0",
+       [](auto& n, auto& d) {
+         lane::LanePlan plan = n.plan(0, true);
+         plan.veth = {.host = IfIndex(0x7ffffff0), .pod = IfIndex(0x7ffffff0)};
+         d.set_plans({plan});
+       }},
       {"commit refused", 104, "map full",
        [](auto&, auto& d) { d.refuse("commit", lane::ControlCode::kInternal, "map full"); }},
       {"commit dropped", 103, "closed", [](auto&, auto& d) { d.drop_connections_of("commit"); }},

@@ -59,7 +59,7 @@ TEST(Capabilities, OfTheDaemonAreEnoughForTheHostSide) {
       with_capabilities({CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN, CAP_IPC_LOCK}, [&] {
         bpf::Steering steering = node.open_steering();
         must(steering.attach_nic(node.nic()));
-        const auto lane = must(dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", 1500, "feed-1", LaneSlot(1)));
+        const auto lane = must(dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", "feed-1", LaneSlot(1)));
         must(steering.attach_veth_host_end(lane.host_end, {.slot = 1, .nic_ifindex = 1, .nic_mac = {}, .pad = {}}));
         must(steering.attach_veth_pod_end(pod.fd(), lane.pod_end, LaneSlot(1)));
         must(steering.attach_veth_pod_end(pod.fd(), lane.pod_end, LaneSlot(1)));

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "lib/net/veth_pair.hpp"
+
 namespace podlane::test {
 
 namespace {
@@ -73,8 +75,9 @@ bpf::Steering& Node::steering() {
 std::unique_ptr<Node::Pod> Node::add_veth_pod(std::uint32_t slot, const std::vector<std::string>& addresses) {
   auto pod = std::make_unique<Pod>();
   pod->slot = LaneSlot(slot);
-  pod->lane = must(dp::make_veth_lane(pod->netns.fd(), random_name("plv"), "lane0v", 1500,
+  pod->lane = must(dp::make_veth_lane(pod->netns.fd(), random_name("plv"), "lane0v",
                                       "feed-" + std::to_string(slot), pod->slot));
+  must(net::open_veth_pair({pod->lane.host_end, pod->lane.pod_end}, pod->netns.fd(), 1500));
   veth_entry entry{.slot = slot, .nic_ifindex = static_cast<__u32>(nic().value), .nic_mac = {}, .pad = {}};
   std::copy(nic_mac().begin(), nic_mac().end(), entry.nic_mac);
   must(steering().attach_veth_host_end(pod->lane.host_end, entry));

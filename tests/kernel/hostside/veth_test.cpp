@@ -4,9 +4,10 @@
 #include <net/ethernet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "lib/net/ethtool.hpp"
-#include "lib/net/rtnetlink.hpp"
+#include "lib/net/veth_pair.hpp"
 #include "tests/kernel/hostside/node.hpp"
 
 namespace podlane::test {
@@ -19,8 +20,14 @@ TEST(MakeVethLane, GivesAPlainPairWithOneQueueAndNoAddress) {
   Node node;
   ScratchNetns pod("plhp");
   const std::string name = random_name("plv");
-  const auto lane = dp::make_veth_lane(pod.fd(), name, "lane0v", 1400, "feed-7", LaneSlot(77));
+  const auto lane = dp::make_veth_lane(pod.fd(), name, "lane0v", "feed-7", LaneSlot(77));
   ASSERT_TRUE(lane) << lane.error().message();
+  const auto closed = dp::check_veth_lane_is_open(lane->host_end, 1400);
+  ASSERT_FALSE(closed);
+  EXPECT_NE(closed.error().message().find("its host end is down"), std::string::npos) << closed.error().message();
+  for (int round = 0; round < 2; ++round) must(net::open_veth_pair({lane->host_end, lane->pod_end}, pod.fd(), 1400));
+  must(dp::check_veth_lane_is_open(lane->host_end, 1400));
+  EXPECT_FALSE(dp::check_veth_lane_is_open(lane->host_end, 1401));
   const auto check = [](IfIndex index) {
     auto netlink = must(net::RtNetlink::open());
     const net::Link link = must(netlink.link_by_index(index));
@@ -45,10 +52,10 @@ TEST(MakeVethLane, GivesAPlainPairWithOneQueueAndNoAddress) {
   const std::vector<std::pair<IfIndex, std::string>> ours = {{lane->host_end, "feed-7"}};
   EXPECT_EQ(must(dp::our_veths()), ours);
 
-  const auto twice = dp::make_veth_lane(pod.fd(), name, "lane1v", 1400, "feed-8", LaneSlot(78));
+  const auto twice = dp::make_veth_lane(pod.fd(), name, "lane1v", "feed-8", LaneSlot(78));
   ASSERT_FALSE(twice);
   EXPECT_EQ(twice.error().code(), Errc::kExists) << twice.error().message();
-  const auto taken = dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", 1400, "feed-8", LaneSlot(78));
+  const auto taken = dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", "feed-8", LaneSlot(78));
   EXPECT_FALSE(taken);
   EXPECT_EQ(must(dp::our_veths()), ours) << "a failed attempt leaves nothing";
 
@@ -60,14 +67,31 @@ TEST(MakeVethLane, GivesAPlainPairWithOneQueueAndNoAddress) {
 TEST(MakeVethLane, WorksWithAnMtuThatIpv6DoesNotLike) {
   Node node;
   ScratchNetns pod("plhp");
-  const auto lane = dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", 1000, "feed-7", LaneSlot(7));
+  const auto lane = dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", "feed-7", LaneSlot(7));
   ASSERT_TRUE(lane) << lane.error().message();
+  must(net::open_veth_pair({lane->host_end, lane->pod_end}, pod.fd(), 1000));
+  must(dp::check_veth_lane_is_open(lane->host_end, 1000));
+}
+
+// What moves the memory of IPv6 to whoever opens: nothing of it is there before.
+TEST(MakeVethLane, HasNoIpv6StateBeforeItIsOpened) {
+  Node node;
+  ScratchNetns pod("plhp");
+  const auto lane = must(dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", "feed-7", LaneSlot(7)));
+  const auto has_ipv6 = [&] {
+    bool there = false;
+    pod.inside([&] { there = ::access("/proc/thread-self/net/dev_snmp6/lane0v", F_OK) == 0; });
+    return there;
+  };
+  EXPECT_FALSE(has_ipv6());
+  must(net::open_veth_pair({lane.host_end, lane.pod_end}, pod.fd(), 1400));
+  EXPECT_TRUE(has_ipv6());
 }
 
 TEST(AttachVethPodEnd, RefusesAnInterfaceNumberThatDoesNotHoldTheSlot) {
   Node node;
   ScratchNetns pod("plhp");
-  const auto lane = must(dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", 1400, "feed-7", LaneSlot(7)));
+  const auto lane = must(dp::make_veth_lane(pod.fd(), random_name("plv"), "lane0v", "feed-7", LaneSlot(7)));
   EXPECT_TRUE(node.steering().attach_veth_pod_end(pod.fd(), lane.pod_end, LaneSlot(7)));
   for (const auto& [end, slot] : {std::pair(lane.pod_end, LaneSlot(8)), std::pair(IfIndex(7), LaneSlot(7)),
                                   std::pair(lane.pod_end, LaneSlot(LANE_SLOTS + 7))}) {

@@ -15,6 +15,7 @@
 #include "lib/base/file.hpp"
 #include "lib/lane/control_client.hpp"
 #include "lib/net/tun.hpp"
+#include "lib/net/veth_pair.hpp"
 
 namespace podlane::test {
 
@@ -173,12 +174,12 @@ Pod::Pod(Node& node, std::string name, std::string container_id)
 
 lane::ControlAnswer Pod::attach(std::vector<std::pair<std::string, std::string>> annotations) {
   auto answer = node_.call(lane::AttachRequest{attachment_, name_, std::move(annotations), netns->path()}, netns->fd());
-  if (!answer.lanes.empty()) device_ = answer.lanes.front().device;
+  if (!answer.lanes.empty()) plan_ = answer.lanes.front();
   return answer;
 }
 
 lane::LaneMade Pod::made(const std::vector<std::string>& addresses) const {
-  return {.device = device_, .tun_name = "lane0", .tun_ifindex = tun_ifindex_, .addresses = addresses,
+  return {.device = plan_.device, .tun_name = "lane0", .tun_ifindex = tun_ifindex_, .addresses = addresses,
           .mtu = mtu_, .queues = queues_};
 }
 
@@ -195,6 +196,12 @@ lane::ControlAnswer Pod::commit(const std::vector<std::string>& addresses, std::
   for (const std::string& address : addresses) netns->ip("addr add " + address + " dev lane0 nodad");
   if (mtu != 0) netns->ip("link set lane0 mtu " + std::to_string(mtu));
   netns->ip("link set lane0 up");
+  if (plan_.veth.host.value != 0) {
+    node_.host().inside([&] {
+      auto opened = net::open_veth_pair({plan_.veth.host, plan_.veth.pod}, netns->fd(), plan_.mtu);
+      if (!opened) throw std::runtime_error(opened.error().message());
+    });
+  }
   return node_.call(lane::CommitRequest{attachment_, {made(addresses)}});
 }
 

@@ -94,7 +94,7 @@ class Pod {
   Node& node_;
   lane::PodName name_;
   lane::Attachment attachment_;
-  std::string device_;
+  lane::LanePlan plan_;
   int tun_ifindex_ = 0;
   std::uint32_t mtu_ = 0, queues_ = 1;
   std::unique_ptr<Child> owner_;
