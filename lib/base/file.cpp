@@ -83,7 +83,7 @@ Result<void> make_directories(const std::string& path, mode_t mode) {
   for (std::size_t at = 1; at != std::string::npos;) {
     at = path.find('/', at);
     const std::string part = path.substr(0, at);
-    if (::mkdir(part.c_str(), mode) != 0 && errno != EEXIST) return fail_errno("mkdir", part);
+    if (::mkdir(part.c_str(), at == std::string::npos ? mode : 0755) != 0 && errno != EEXIST) return fail_errno("mkdir", part);
     if (at != std::string::npos) ++at;
   }
   struct stat info {};

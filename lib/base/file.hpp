@@ -23,7 +23,8 @@ Result<void> write_file_atomic(const std::string& path, std::string_view content
 // Writes to an existing file as it is (sysfs, procfs).
 Result<void> write_existing(const std::string& path, std::string_view content);
 
-// mkdir -p; succeeds when it exists.
+// mkdir -p; succeeds when it exists. The mode is for the last one, its parents get 0755: several of us make /run/podlane, and
+// a container's user must get through it.
 Result<void> make_directories(const std::string& path, mode_t mode = 0755);
 
 // unlink; a missing file is success.

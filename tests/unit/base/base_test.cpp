@@ -64,6 +64,12 @@ TEST_F(File, DirectoriesMayExist) {
   EXPECT_TRUE(make_directories(path_ + "/a/b/c").has_value());
   ASSERT_TRUE(write_file_atomic(path_ + "/file", "", Durability::kMemory).has_value());
   EXPECT_FALSE(make_directories(path_ + "/file/d").has_value());
+  ASSERT_TRUE(make_directories(path_ + "/for-all/private", 0700).has_value());
+  struct stat parent {}, last {};
+  ASSERT_EQ(::stat((path_ + "/for-all").c_str(), &parent), 0);
+  ASSERT_EQ(::stat((path_ + "/for-all/private").c_str(), &last), 0);
+  EXPECT_EQ(parent.st_mode & 07777, 0755U);
+  EXPECT_EQ(last.st_mode & 07777, 0700U);
 }
 
 TEST(LogLine, IsOneJsonObject) {
