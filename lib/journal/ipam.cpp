@@ -14,6 +14,8 @@
 
 #include "lib/base/scope_guard.hpp"
 #include "lib/base/unique_fd.hpp"
+#include "lib/journal/journal.hpp"
+#include "lib/journal/torn_leases.hpp"
 
 namespace podlane::journal {
 
@@ -199,6 +201,10 @@ Result<void> release_addresses(const AddressRecord& record, const IpamOptions& o
   for (const IpamCall& call : record.calls) {
     auto released = call_ipam(call, "DEL", {std::chrono::milliseconds(milliseconds_until(deadline)), options.inherit_fd});
     if (!released && outcome) outcome = std::unexpected(std::move(released).error().error);
+  }
+  const auto boot_id = read_boot_id();
+  if (boot_id && *boot_id != record.boot_id) {
+    for (const IpamCall& call : record.calls) (void)remove_torn_leases(call, boot_time());
   }
   return outcome;
 }

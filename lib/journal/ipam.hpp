@@ -34,7 +34,8 @@ Result<std::string> find_ipam_plugin(const IpamCall& call);
 // these verbs do not have (3), or as unknown command or environment (4).
 bool does_not_know_verb(const IpamFailure& failure);
 
-// DEL for each lease of the record. All are tried, within the timeout together; the first failure is returned.
+// DEL for each lease of the record. All are tried, within the timeout together; the first failure is returned. Of a record
+// from another boot, what a power cut tore goes, too (torn_leases.hpp).
 Result<void> release_addresses(const AddressRecord& record, const IpamOptions& options);
 
 }  // namespace podlane::journal
