@@ -259,10 +259,9 @@ Result<void> Table::attach_build(const std::string& device, int netns_fd) {
   PODLANE_TRY(kernel(steer([&](bpf::Steering& steering) { return steering.clear_counters(record.slot); }),
                      "clear the counters of", device));
   if (record.kind != lane::Kind::kVeth) return {};
-  PODLANE_TRY_ASSIGN(const VethLane veth,
-                     kernel(make_veth_lane(netns_fd, record.host.veth_host_name, record.host.veth_pod_name,
-                                           device, record.slot),
-                            "make the veth of", device));
+  PODLANE_TRY_ASSIGN(const VethLane veth, kernel(make_veth_lane(netns_fd, record.host.veth_host_name,
+                                                                record.host.veth_pod_name, device, record.slot),
+                                                 "make the veth of", device));
   PODLANE_TRY(in_state([&](LaneStore& store) {
     Lane& lane = *store.find(device);
     lane.record.host.veth_host = veth.host_end;

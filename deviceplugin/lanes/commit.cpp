@@ -1,4 +1,5 @@
-// CNI ADD, second half, once the TUN stands and has its addresses: steering, groups, next hops, announcement. And CHECK.
+// CNI ADD, second half, once the TUN stands and has its addresses: steering, groups, next hops, announcement. And
+// CHECK.
 #include <algorithm>
 
 #include "deviceplugin/lanes/table.hpp"
@@ -47,8 +48,9 @@ Result<void> Table::commit(const lane::CommitRequest& request) {
     for (const Lane* const lane : store.of_attachment(request.attachment)) devices.push_back(lane->spec.id);
   });
   if (devices.empty()) {
-    return fail(Errc::kGone, "nothing is attached for container '" + request.attachment.container_id + "', interface '" +
-                                 request.attachment.ifname + "': it was detached, or its devices went to another pod");
+    return fail(Errc::kGone, "nothing is attached for container '" + request.attachment.container_id +
+                                 "', interface '" + request.attachment.ifname +
+                                 "': it was detached, or its devices went to another pod");
   }
   PODLANE_TRY_ASSIGN(const Claim claim, claims_.claim(devices, kClaimWait));
   if (request.lanes.size() != devices.size()) {
@@ -64,7 +66,8 @@ Result<void> Table::commit(const lane::CommitRequest& request) {
     const LaneRecord record = in_state([&](LaneStore& store) { return store.find(made.device)->record; });
     PODLANE_TRY(check_tun(made, record));
     if (record.kind == lane::Kind::kVeth) {
-      PODLANE_TRY(kernel(check_veth_lane_is_open(record.host.veth_host, record.tun.mtu), "check the veth of", made.device));
+      PODLANE_TRY(
+          kernel(check_veth_lane_is_open(record.host.veth_host, record.tun.mtu), "check the veth of", made.device));
     }
     PODLANE_TRY(commit_take_addresses(made));
   }
@@ -101,8 +104,8 @@ Result<void> Table::commit_take_addresses(const lane::LaneMade& made) {
     const std::string& path = other->owner.netns_path;
     const bool is_dead = !path.empty() && net::netns_state(path) == net::NetNsState::kGone;
     if (round == made.addresses.size() || !is_dead) {
-      return fail(Errc::kDenied, "an address of lane " + made.device + " is taken by lane " + other->device + " of pod " +
-                                     other->owner.pod.name_space + "/" + other->owner.pod.name);
+      return fail(Errc::kDenied, "an address of lane " + made.device + " is taken by lane " + other->device +
+                                     " of pod " + other->owner.pod.name_space + "/" + other->owner.pod.name);
     }
     PODLANE_TRY_ASSIGN(const Claim claim, claims_.claim({other->device}, kClaimWait));
     PODLANE_TRY(unbind(other->device, &other->owner.attachment));
@@ -123,10 +126,9 @@ Result<void> Table::steer_lane(const LaneRecord& record) {
   if (record.kind == lane::Kind::kTun) return {};
   for (const std::string& address : record.tun.addresses) {
     PODLANE_TRY_ASSIGN(const AddressBytes bytes, address_bytes(address));
-    PODLANE_TRY(kernel(steer([&](bpf::Steering& steering) {
-                         return steering.set_lane(record.host.nic, bytes, entry_of(record));
-                       }),
-                       "steer", address));
+    PODLANE_TRY(kernel(
+        steer([&](bpf::Steering& steering) { return steering.set_lane(record.host.nic, bytes, entry_of(record)); }),
+        "steer", address));
     if (address.find(':') == std::string::npos) continue;
     PODLANE_TRY(kernel(join_solicited_node(record.host.nic, without_prefix(address)), "join the group of", address));
   }
@@ -188,9 +190,9 @@ Result<void> Table::check(const lane::CheckRequest& request) {
                                      std::to_string(made.tun_ifindex) + ")");
       }
       if ((made.mtu != 0 && record.tun.mtu != made.mtu) || record.tun.queues != made.queues) {
-        return fail(Errc::kGone, "lane " + made.device + " has a TUN of MTU " + std::to_string(record.tun.mtu) + " with " +
-                                     std::to_string(record.tun.queues) + " queues, not " + std::to_string(made.mtu) +
-                                     " with " + std::to_string(made.queues));
+        return fail(Errc::kGone, "lane " + made.device + " has a TUN of MTU " + std::to_string(record.tun.mtu) +
+                                     " with " + std::to_string(record.tun.queues) + " queues, not " +
+                                     std::to_string(made.mtu) + " with " + std::to_string(made.queues));
       }
       if (record.tun.addresses != made.addresses) {
         return fail(Errc::kGone, "the addresses of lane " + made.device + " differ from those committed");
@@ -200,8 +202,8 @@ Result<void> Table::check(const lane::CheckRequest& request) {
     return {};
   };
   PODLANE_TRY(in_state(compare));
-  PODLANE_TRY_ASSIGN(const auto steered, kernel(steer([](bpf::Steering& steering) { return steering.lanes(); }),
-                                                "read", "the lane map"));
+  PODLANE_TRY_ASSIGN(const auto steered,
+                     kernel(steer([](bpf::Steering& steering) { return steering.lanes(); }), "read", "the lane map"));
   for (const LaneRecord& record : records) {
     if (record.kind == lane::Kind::kTun) continue;
     if (record.kind == lane::Kind::kVeth) {

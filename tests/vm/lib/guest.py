@@ -122,16 +122,20 @@ def add_image(archive, wanted, name, source, bin_dir, work):
 
 
 def plan(wanted):
-    """What init runs: one call of its function `step` a step."""
-    lines = []
+    """What init runs: one call of its function `step` a step, those of a later boot behind one of `reboot_into`."""
+    lines, boot = ["if [ $boot = 0 ]; then", ":"], 0
     for step in wanted.steps:
+        if "reboot" in step:
+            boot += 1
+            lines += [f"reboot_into {boot}", "fi", f"if [ $boot = {boot} ]; then", ":"]
+            continue
         command = step.get("run", "")
         if "suite" in step:
             command = f'"$PODLANE_BIN/../tests/{step["suite"]}" --gtest_output=json:/vm/gtest.json --gtest_brief=1'
             if "filter" in step:
                 command += f" --gtest_filter={shlex.quote(step['filter'])}"
         lines.append(f"step {step['name']} {step.get('timeoutSeconds', 300)} {shlex.quote(command)}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "fi"]) + "\n"
 
 
 def mac(at):
@@ -170,6 +174,8 @@ def build(path, wanted, kernel, source, bin_dir):
         archive.data("vm/modules/order", "".join(f"{name}\n" for name, _ in modules).encode())
         archive.data("vm/nics", "".join(f"{mac(at)} {nic['name']} {nic.get('netns', '')}\n"
                                         for at, nic in enumerate(wanted.nics)).encode())
+        archive.data("vm/mounts", "".join(f"/dev/nvme{at}n1 {disk['mount']}\n" for at, disk in enumerate(wanted.nvme)
+                                          if "mount" in disk).encode())
         # Software emulation makes everything some ten times slower, and a busy host more.
         archive.data("vm/environment",
                      f"export PODLANE_BIN={bin_dir} PODLANE_SOURCE={source} PODLANE_TEST_PATIENCE=10\n".encode())

@@ -85,8 +85,8 @@ def command_line(wanted, kernel, initramfs, logs):
     cpus = wanted.cpus
     count = cpus["sockets"] * cpus["cores"] * cpus["threads"]
     bus_words, ports = buses(wanted)
-    words = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none", "-no-reboot",
-             "-machine", "q35", "-cpu", "Nehalem", "-accel", "tcg,thread=multi",
+    words = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none",
+             *([] if any("reboot" in step for step in wanted.steps) else ["-no-reboot"]), "-machine", "q35", "-cpu", "Nehalem", "-accel", "tcg,thread=multi",
              "-smp", f"{count},sockets={cpus['sockets']},cores={cpus['cores']},threads={cpus['threads']}",
              *memory(wanted), "-kernel", str(kernel.image), "-initrd", str(initramfs),
              "-serial", f"file:{logs / 'console.log'}", "-serial", f"file:{logs / 'results.jsonl'}",
@@ -97,6 +97,8 @@ def command_line(wanted, kernel, initramfs, logs):
         image = logs / f"nvme{at}"
         with open(image, "wb") as file:
             file.truncate(disk["sizeMiB"] << 20)
+        if "mount" in disk:
+            subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
         words += ["-drive", f"file={image},format=raw,if=none,id=disk{at}",
                   "-device", f"nvme,drive=disk{at},serial=disk{at}{ports.get(len(wanted.nics) + at, ',bus=pcie.0')}"]
     return words

@@ -32,8 +32,14 @@ NIC = {
     "netns": (str, "the guest's network namespace that it is put into"),
     "options": (str, "further options of the QEMU device"),
 }
+DISK = {
+    "sizeMiB": (int, "its size"),
+    "node": (int, "the NUMA node it is attached to"),
+    "mount": (str, "where the guest mounts it; an ext4 file system is on it then, and outlives a reboot"),
+}
 STEP = {
     "name": (str, "a short name"),
+    "reboot": (bool, "true: the guest is reset here, as by its button, and the steps after it run in the next boot"),
     "suite": (str, "a test program of the build"),
     "filter": (str, "its --gtest_filter"),
     "run": (str, "a command of the guest's bash; scripts of tests/vm/steps are in /vm/steps"),
@@ -70,7 +76,7 @@ def check_keys(where, value, table, required=()):
         if key not in table:
             raise Problem(f"{where}: unknown key '{key}'; known: {', '.join(table)}")
         kind, right = table[key]
-        if not isinstance(one, kind) or isinstance(one, bool):
+        if not isinstance(one, kind) or isinstance(one, bool) != (kind is bool):
             raise Problem(f"{where}.{key} {json.dumps(one)} must be {right}")
     for key in required:
         if key not in value:
@@ -96,12 +102,16 @@ def read(path):
             raise Problem(f"{where}.nics[{at}].queues is for virtio-net-pci; {nic['model']} has its own number")
         if nic.get("node", 0) >= max(1, len(value.get("numa", []))):
             raise Problem(f"{where}.nics[{at}].node {nic['node']} must be one of the nodes in 'numa'")
+    for at, disk in enumerate(value.get("nvme", [])):
+        check_keys(f"{where}.nvme[{at}]", disk, DISK, ("sizeMiB",))
     names = set()
     for at, step in enumerate(value["steps"]):
         check_keys(f"{where}.steps[{at}]", step, STEP, ("name",))
         check_keys(f"{where}.steps[{at}].expect", step.get("expect", {}), EXPECT)
-        if ("suite" in step) == ("run" in step):
-            raise Problem(f"{where}.steps[{at}] must have one of 'suite' and 'run'")
+        if sum(key in step for key in ("suite", "run", "reboot")) != 1:
+            raise Problem(f"{where}.steps[{at}] must have one of 'suite', 'run' and 'reboot'")
+        if "reboot" in step and not any("mount" in disk for disk in value.get("nvme", [])):
+            raise Problem(f"{where}.steps[{at}].reboot needs an 'nvme' with 'mount', which says how far the guest came")
         if not re.fullmatch(r"[a-z0-9-]+", step["name"]) or step["name"] in names:
             raise Problem(f"{where}.steps[{at}].name '{step['name']}' must be lower case, digits and '-', each once")
         names.add(step["name"])
