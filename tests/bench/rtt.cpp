@@ -59,9 +59,10 @@ UniqueFd udp_socket(const Options& options) {
 template <typename TryReceive>
 bool wait_for(int fd, const Options& options, std::uint64_t& system_calls, TryReceive try_receive) {
   const std::int64_t deadline = now_ns() + options.timeout_ms * 1'000'000LL;
+  const bool sleeps = options.mode == "interrupt";
   for (std::uint32_t tries = 0;; ++tries) {
     if (try_receive()) return true;
-    if (options.mode == "interrupt") {
+    if (sleeps) {
       pollfd wait{fd, POLLIN, 0};
       ++system_calls;
       if (::poll(&wait, 1, options.timeout_ms) <= 0) return false;
@@ -107,10 +108,10 @@ void udp_client(const Options& options) {
 void udp_server(const Options& options) {
   const UniqueFd fd = udp_socket(options);
   char buffer[2048];
+  const int flags = options.mode == "interrupt" ? 0 : MSG_DONTWAIT;
   while (stop == 0) {
     sockaddr_in peer{};
     socklen_t length = sizeof(peer);
-    const int flags = options.mode == "interrupt" ? 0 : MSG_DONTWAIT;
     const ssize_t n = ::recvfrom(fd.get(), buffer, sizeof(buffer), flags, reinterpret_cast<sockaddr*>(&peer), &length);
     if (n >= 0) ::sendto(fd.get(), buffer, static_cast<std::size_t>(n), 0, reinterpret_cast<sockaddr*>(&peer), length);
   }
@@ -188,11 +189,12 @@ void ring_client(const Options& options) {
 // Echoes UDP frames: addresses of both layers and ports swapped, so all checksums stay right.
 void ring_server(const Options& options) {
   BareXsk xsk(options.device);
+  const bool sleeps = options.mode == "interrupt";
   while (stop == 0) {
     std::uint32_t length = 0;
     const std::uint8_t* received = xsk.receive(&length);
     if (received == nullptr) {
-      if (options.mode == "interrupt") {
+      if (sleeps) {
         pollfd wait{xsk.fd(), POLLIN, 0};
         ::poll(&wait, 1, 100);
       }
