@@ -14,33 +14,18 @@ vm_addresses nic1 10.10.0.2/16 10.10.0.1/16
 cni_install
 kubelet_start
 defer kubelet_stop
-pool() { # pool NIC NETWORK GATEWAY
-  printf '{"pools":[{"name":"feed","lane":"queue","devices":{"names":["%s"]},"trusted":true,"subnets":["%s"],"gateway":"%s",
-    "ipam":{"type":"host-local","ranges":[[{"subnet":"%s","rangeStart":"%s00"}]]}}]}' "$1" "$2" "$3" "$2" "$3"
-}
-pool nic0 10.9.0.0/24 10.9.0.1 >"$PODLANE_WORK/podlane.json"
+vm_queue_pool nic0 10.9.0.0/24 10.9.0.1
 status=0
 words=$("$BIN/podlane-deviceplugin" --config "$PODLANE_WORK/podlane.json" 2>&1) || status=$?
 say "$words" >&2
 
 vm_answer 10.9.0.1
 vm_answer 10.10.0.1
-serves() { # serves NAME FAR: a pod's traffic through the pool's one lane.
-  daemon_start
-  demo_pod "$1" relay queue interrupt
-  eventually "$PODLANE_PATIENCE" demo_lane_serving "$1" || die "nobody serves the lane: $(tail -n 3 "$PODLANE_WORK/$1.log")"
-  local in_force traffic
-  in_force=$(demo_lane "$1" .inForce)
-  traffic=$(vm_traffic "$1" relay queue "$2")
-  demo_pod_remove "$1"
-  daemon_stop
-  jq -nc --argjson force "$in_force" --argjson traffic "$traffic" '{inForce: $force} + $traffic'
-}
-pool nic1 10.10.0.0/16 10.10.0.1 >"$PODLANE_WORK/podlane.json"
-serves single 10.10.0.1 >"$PODLANE_WORK/single.out"
+vm_queue_pool nic1 10.10.0.0/16 10.10.0.1
+vm_serves single 10.10.0.1 >"$PODLANE_WORK/single.out"
 ethtool -L nic0 combined 1
-pool nic0 10.9.0.0/24 10.9.0.1 >"$PODLANE_WORK/podlane.json"
-serves reduced 10.9.0.1 >"$PODLANE_WORK/reduced.out"
+vm_queue_pool nic0 10.9.0.0/24 10.9.0.1
+vm_serves reduced 10.9.0.1 >"$PODLANE_WORK/reduced.out"
 jq -nc --argjson facts "$facts" --argjson status "$status" --arg words "$words" --slurpfile single "$PODLANE_WORK/single.out" \
   --slurpfile reduced "$PODLANE_WORK/reduced.out" \
   '{facts: $facts, refused: ($status != 0), words: $words, single: ($single | last), reduced: ($reduced | last)}'

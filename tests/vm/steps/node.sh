@@ -57,3 +57,23 @@ vm_traffic() {
     '($asked | last) as $r | {sent: $r.sent, lost: $r.lost, endpoint: $r.endpoint, pings: $pings, received: $received}'
 }
 vm_listens() { ip netns exec "$1" ss -Hlun | grep -q ":$2 "; }
+
+# vm_queue_pool NIC NETWORK GATEWAY: the configuration of one queue pool, addresses from GATEWAY00 on.
+vm_queue_pool() {
+  printf '{"pools":[{"name":"feed","lane":"queue","devices":{"names":["%s"]},"trusted":true,"subnets":["%s"],"gateway":"%s",
+    "ipam":{"type":"host-local","ranges":[[{"subnet":"%s","rangeStart":"%s00"}]]}}]}' "$1" "$2" "$3" "$2" "$3" \
+    >"$PODLANE_WORK/podlane.json"
+}
+
+# vm_serves NAME FAR: a pod's traffic through the pool's one lane, and what is in force; one object, the last line.
+vm_serves() {
+  daemon_start
+  demo_pod "$1" relay queue interrupt
+  eventually "$PODLANE_PATIENCE" demo_lane_serving "$1" || die "nobody serves the lane: $(tail -n 3 "$PODLANE_WORK/$1.log")"
+  local in_force traffic
+  in_force=$(demo_lane "$1" .inForce)
+  traffic=$(vm_traffic "$1" relay queue "$2")
+  demo_pod_remove "$1"
+  daemon_stop
+  jq -nc --argjson force "$in_force" --argjson traffic "$traffic" '{inForce: $force} + $traffic'
+}

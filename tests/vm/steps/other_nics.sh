@@ -14,18 +14,10 @@ defer kubelet_stop
 vm_answer 10.9.0.1
 vm_answer 10.10.0.1
 lane_on() { # lane_on NIC NETWORK GATEWAY: one line of JSON.
-  printf '{"pools":[{"name":"feed","lane":"queue","devices":{"names":["%s"]},"trusted":true,"subnets":["%s"],"gateway":"%s",
-    "ipam":{"type":"host-local","ranges":[[{"subnet":"%s","rangeStart":"%s00"}]]}}]}' "$1" "$2" "$3" "$2" "$3" \
-    >"$PODLANE_WORK/podlane.json"
   local words
+  vm_queue_pool "$@"
   if words=$(timeout 10 "$BIN/podlane-deviceplugin" --config "$PODLANE_WORK/podlane.json" 2>&1) || [[ $? == 124 ]]; then
-    daemon_start
-    demo_pod "on-$1" relay queue interrupt
-    eventually "$PODLANE_PATIENCE" demo_lane_serving "on-$1" || die "nobody serves the lane: $(tail -n 3 "$PODLANE_WORK/on-$1.log")"
-    jq -nc --argjson force "$(demo_lane "on-$1" .inForce)" --argjson traffic "$(vm_traffic "on-$1" relay queue "$3")" \
-      '{inForce: $force} + $traffic'
-    demo_pod_remove "on-$1"
-    daemon_stop
+    vm_serves "on-$1" "$3"
   else
     jq -nc --arg words "$words" '{words: $words}'
   fi
