@@ -73,17 +73,26 @@ int milliseconds_until(Deadline deadline) {
   return left > 0 ? static_cast<int>(left) : 0;
 }
 
-// Writes the input and reads the output at once, so that neither side can block the other for ever.
-Result<std::string> converse(UniqueFd input, int output, std::string_view text, Deadline deadline) {
+// Writes the input and reads the output at once, so that neither side can block the other for ever. The answer is whole
+// at the end of the output, or of the process (a pidfd, -1 where there is none): what it started may keep its output
+// open.
+Result<std::string> converse(UniqueFd input, int output, int process, std::string_view text, Deadline deadline) {
   std::string answer;
   char chunk[8192];
-  for (;;) {
-    pollfd entries[2] = {{.fd = output, .events = POLLIN, .revents = 0},
-                         {.fd = input.get(), .events = POLLOUT, .revents = 0}};
-    const int n = ::poll(entries, input.valid() ? 2 : 1, milliseconds_until(deadline));
+  for (bool ended = false;;) {
+    pollfd entries[3] = {{.fd = output, .events = POLLIN, .revents = 0},
+                         {.fd = input.get(), .events = POLLOUT, .revents = 0},
+                         {.fd = ended ? -1 : process, .events = POLLIN, .revents = 0}};
+    const int n = ::poll(entries, 3, ended ? 0 : milliseconds_until(deadline));
     if (n < 0 && errno != EINTR) return fail_errno("poll");
+    if (n == 0 && ended) return answer;
     if (n == 0) return fail(Errc::kUnavailable, "no answer in time");
     if (n < 0) continue;
+    if (entries[2].revents != 0) {
+      ended = true;
+      input.reset();
+      continue;
+    }
     if (input.valid() && entries[1].revents != 0) {
       const ssize_t written = ::send(input.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
@@ -100,10 +109,9 @@ Result<std::string> converse(UniqueFd input, int output, std::string_view text, 
 }
 
 // A plugin that has closed its output may still hang; one that answered in the last moment needs another to end.
-bool ends_in_time(pid_t pid, Deadline deadline) {
-  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!process.valid()) return true;  // Before Linux 5.3.
-  pollfd entry{.fd = process.get(), .events = POLLIN, .revents = 0};
+bool ends_in_time(int process, Deadline deadline) {
+  if (process < 0) return true;
+  pollfd entry{.fd = process, .events = POLLIN, .revents = 0};
   deadline = std::max(deadline, std::chrono::steady_clock::now() + std::chrono::milliseconds(200));
   int n = 0;
   do {
@@ -154,8 +162,10 @@ std::expected<std::string, IpamFailure> run(const std::string& program, const Ip
   if (!pid) return std::unexpected(IpamFailure{std::move(pid).error(), {}});
   input_child.reset();
   output_child.reset();
-  auto answer = converse(std::move(input_ours), output_ours.get(), json::dump(call.config), deadline);
-  if (answer && !ends_in_time(*pid, deadline)) answer = fail(Errc::kUnavailable, "answered, but did not end in time");
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));  // None before Linux 5.3.
+  auto answer = converse(std::move(input_ours), output_ours.get(), process.get(), json::dump(call.config), deadline);
+  if (answer && !ends_in_time(process.get(), deadline))
+    answer = fail(Errc::kUnavailable, "answered, but did not end in time");
   const auto status = wait_for(*pid, /*kill_first=*/!answer);
   if (!answer) return std::unexpected(IpamFailure{std::move(answer).error(), {}});
   if (!status) return std::unexpected(IpamFailure{status.error(), {}});
@@ -199,7 +209,8 @@ Result<void> release_addresses(const AddressRecord& record, const IpamOptions& o
   Result<void> outcome;
   const Deadline deadline = std::chrono::steady_clock::now() + options.timeout;
   for (const IpamCall& call : record.calls) {
-    auto released = call_ipam(call, "DEL", {std::chrono::milliseconds(milliseconds_until(deadline)), options.inherit_fd});
+    auto released =
+        call_ipam(call, "DEL", {std::chrono::milliseconds(milliseconds_until(deadline)), options.inherit_fd});
     if (!released && outcome) outcome = std::unexpected(std::move(released).error().error);
   }
   const auto boot_id = read_boot_id();

@@ -101,6 +101,10 @@ Result<AttachmentLock> Journal::lock(const AttachmentKey& key, std::chrono::mill
   }
 }
 
+AttachmentLock::~AttachmentLock() {
+  if (fd_.valid()) (void)::flock(fd_.get(), LOCK_UN);
+}
+
 Result<void> Journal::retire_lock(const AttachmentKey& key, const AttachmentLock& lock) const {
   const std::string name = run_dir_ + "/locks/" + file_stem_of(key);
   if (!still_at(name, lock.fd())) return {};

@@ -31,6 +31,10 @@ Result<std::string> read_boot_id();  // Changes with each boot.
 // The exclusive right to work on one attachment. A child that inherits fd() keeps it until it ends.
 class AttachmentLock {
  public:
+  AttachmentLock(AttachmentLock&&) = default;
+  AttachmentLock& operator=(AttachmentLock&&) = delete;
+  // For all who have the descriptor: an IPAM plugin that inherited it may have left a process behind.
+  ~AttachmentLock();
   int fd() const { return fd_.get(); }
 
  private:

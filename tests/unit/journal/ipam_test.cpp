@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <fstream>
 
 #include "lib/base/unique_fd.hpp"
+#include "lib/journal/journal.hpp"
 #include "tests/testlib/testlib.hpp"
 
 namespace podlane::journal {
@@ -63,6 +65,26 @@ TEST_F(CallIpam, TakesTheAnswerOfAPluginThatEndsALittleLater) {
   const auto answer = call("cat >/dev/null; echo '{}'; exec >&-; sleep 0.1", {.timeout = 20s});
   ASSERT_TRUE(answer) << answer.error().error.message();
   EXPECT_EQ(*answer, "{}\n");
+}
+
+// A process that the plugin leaves behind keeps output and lock open; neither is waited for.
+TEST_F(CallIpam, DoesNotWaitForWhatThePluginLeftBehind) {
+  const Journal journal(directory + "/run", directory + "/state");
+  const AttachmentKey key{"net", "c1", "eth0"};
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    const auto lock = journal.lock(key, 1s);
+    ASSERT_TRUE(lock);
+    const auto answer = call("cat >/dev/null; sleep 50 & echo $! >" + directory + "/left; echo '{}'",
+                             {.timeout = 40s, .inherit_fd = lock->fd()});
+    ASSERT_TRUE(answer) << answer.error().error.message();
+    EXPECT_EQ(*answer, "{}\n");
+  }
+  EXPECT_TRUE(journal.lock(key, 1s));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
+  int left = 0;
+  std::ifstream(directory + "/left") >> left;
+  EXPECT_EQ(::kill(left, SIGKILL), 0) << "it was to outlive the plugin";
 }
 
 }  // namespace
