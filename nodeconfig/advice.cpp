@@ -115,9 +115,9 @@ void advise_kubelet(const Facts& facts, const Profile& profile, const CpuSet& ho
     advice.file_path = directory + "/" + kDropInName;
     advice.file = drop_in(keys);
     if (has_drop_ins) {
-      advice.steps.push_back("write the file above");
+      advice.steps.emplace_back("write the file above");
     } else {
-      advice.steps.push_back("write the file above, and start the kubelet with --config-dir=" + directory +
+      advice.steps.emplace_back("write the file above, and start the kubelet with --config-dir=" + directory +
                              " from now on (Kubernetes 1.30 and later); or put the keys into " + kubelet.config_file);
     }
     const auto flag = std::find_if(keys.begin(), keys.end(), [&](const KubeletKey& entry) {
@@ -125,13 +125,13 @@ void advise_kubelet(const Facts& facts, const Profile& profile, const CpuSet& ho
       return it != kubelet.configured.end() && it->second.source == "command line";
     });
     if (flag != keys.end())
-      advice.steps.push_back("take " + flag->key + " out of the kubelet's command line: it wins over every file");
+      advice.steps.emplace_back("take " + flag->key + " out of the kubelet's command line: it wins over every file");
   }
-  advice.steps.push_back("kubectl drain <this node> --ignore-daemonsets --delete-emptydir-data");
-  advice.steps.push_back("systemctl stop kubelet");
+  advice.steps.emplace_back("kubectl drain <this node> --ignore-daemonsets --delete-emptydir-data");
+  advice.steps.emplace_back("systemctl stop kubelet");
   advice.steps.push_back(std::string("rm -f ") + kCpuManagerState + " " + kMemoryManagerState);
-  advice.steps.push_back("systemctl start kubelet");
-  advice.steps.push_back("kubectl uncordon <this node>");
+  advice.steps.emplace_back("systemctl start kubelet");
+  advice.steps.emplace_back("kubectl uncordon <this node>");
   all.push_back(std::move(advice));
 }
 
@@ -205,7 +205,7 @@ void advise_firmware(const Facts& facts, const Profile& profile, std::vector<Adv
     if (nic.firmware.find(" rx1 tx1") != std::string::npos) continue;
     advice.missing.push_back("ultra-low-latency on " + nic.name + " (" +
                              (nic.firmware.empty() ? "its version cannot be read" : "now " + nic.firmware) + ")");
-    advice.steps.push_back("sfboot --adapter=" + nic.name + " firmware-variant=ultra-low-latency");
+    advice.steps.emplace_back("sfboot --adapter=" + nic.name + " firmware-variant=ultra-low-latency");
   }
   if (!any) {
     advice.words = "this node has no NIC whose firmware has variants (driver sfc).";
@@ -214,7 +214,7 @@ void advise_firmware(const Facts& facts, const Profile& profile, std::vector<Adv
   } else {
     advice.label = "reboot-required";
     advice.words = "podlane never writes firmware. Not every family of cards has this variant: sfboot says so.";
-    advice.steps.push_back("drain the node and reboot it");
+    advice.steps.emplace_back("drain the node and reboot it");
   }
   all.push_back(std::move(advice));
 }

@@ -190,7 +190,10 @@ void classify_write(Change& change, int write_error, const Reading& before, cons
     change.outcome = outcome_of_errno(setting, after.error, after.mode, change.words);
     return;
   }
-  if (satisfies(setting, *after.now)) return settle(change, after);
+  if (satisfies(setting, *after.now)) {
+    settle(change, after);
+    return;
+  }
   if (setting.knob->format == Format::kNumber && after.now != before.now) {
     change.outcome = Outcome::kPartial;
     change.words = "the kernel made " + *after.now + " of " + setting.wanted;

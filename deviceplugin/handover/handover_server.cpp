@@ -88,7 +88,10 @@ class Server final : public HandoverServer {
   void listen(const std::string& device, UniqueFd socket) {
     stop_listening(device);
     auto watched = loop_->watch(socket.get(), EPOLLIN, [this, device](std::uint32_t) { accept(device); });
-    if (!watched) return log_.error("hand-over socket is not served", {{"lane", device}, {"why", watched.error().message()}});
+    if (!watched) {
+      log_.error("hand-over socket is not served", {{"lane", device}, {"why", watched.error().message()}});
+      return;
+    }
     listeners_[device] = {.socket = std::move(socket)};
   }
 
@@ -112,7 +115,8 @@ class Server final : public HandoverServer {
       // Out of descriptors or memory: the listener would stay readable, and the loop would spin.
       log_.error("cannot accept", {{"lane", device}, {"op", "accept4"}, {"errno", ::strerrorname_np(errno)}});
       listener.paused_until = std::chrono::steady_clock::now() + kAcceptPause;
-      return loop_->change(listener.socket.get(), 0);
+      loop_->change(listener.socket.get(), 0);
+      return;
     }
   }
 

@@ -125,8 +125,8 @@ Result<std::optional<std::int64_t>> Reader::optional_integer(std::string_view ke
   if (value == nullptr) return std::optional<std::int64_t>();
   const bool representable =
       value->is_number_integer() &&
-      !(value->is_number_unsigned() &&
-        value->get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+      (!value->is_number_unsigned() ||
+       value->get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
   if (!representable || value->get<std::int64_t>() < low || value->get<std::int64_t>() > high) {
     return wrong(key, "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
   }

@@ -65,7 +65,8 @@ class Builder {
 std::array<std::uint8_t, 6> mac_bytes(const std::string& text) {
   std::array<unsigned, 6> parts{};
   std::array<std::uint8_t, 6> bytes{};
-  if (std::sscanf(text.c_str(), "%2x:%2x:%2x:%2x:%2x:%2x", &parts[0], &parts[1], &parts[2], &parts[3], &parts[4],
+  // NOLINTNEXTLINE(cert-err34-c): two hex digits cannot be out of range.
+  if (std::sscanf(text.c_str(), "%2x:%2x:%2x:%2x:%2x:%2x", parts.data(), &parts[1], &parts[2], &parts[3], &parts[4],
                   &parts[5]) != 6) {
     return bytes;
   }
