@@ -85,7 +85,10 @@ int run(const DaemonOptions& options, const Config& config, const HttpAddress& h
   }
   if (config.pools.empty()) log.info("no pools are configured: nothing to offer", {{"config", options.config}});
   auto table =
-      LaneTable::start(config, {.run_dir = options.run_dir, .state_dir = options.state_dir, .bpffs_dir = options.bpffs},
+      LaneTable::start(config, {.run_dir = options.run_dir,
+                        .state_dir = options.state_dir,
+                        .bpffs_dir = options.bpffs,
+                        .host_root = options.host_root},
                        make_pod_resources_query(options.kubelet_dir), log);
   if (!table) return failed(log, "cannot start the lane table", table.error());
   auto link = KubeletLink::start(pool_names(config), **table, {.kubelet_dir = options.kubelet_dir}, log);

@@ -10,6 +10,7 @@
 #include "lib/lane/address_rules.hpp"
 #include "lib/lane/annotations.hpp"
 #include "lib/net/addr.hpp"
+#include "lib/onload/validate.hpp"
 
 namespace podlane::dp {
 
@@ -31,12 +32,20 @@ std::unexpected<Error> wrong(const json::Reader& reader, std::string_view key, s
 
 Result<lane::Kind> read_kind(const json::Reader& reader) {
   PODLANE_TRY_ASSIGN(const std::string text, reader.string("lane"));
-  if (text == "device" || text == "onload") {
-    return wrong(reader, "lane", "is not built yet; it must be one of queue, veth, tun");
-  }
+  if (text == "device") return wrong(reader, "lane", "is not built yet; it must be one of queue, veth, tun, onload");
   const auto kind = lane::parse_kind(text);
-  if (!kind) return wrong(reader, "lane", "must be one of queue, veth, tun");
+  if (!kind) return wrong(reader, "lane", "must be one of queue, veth, tun, onload");
   return *kind;
+}
+
+bool takes(lane::Kind kind, const PoolKey& key) {
+  switch (kind) {
+    case lane::Kind::kQueue: return key.queue;
+    case lane::Kind::kVeth: return key.veth;
+    case lane::Kind::kTun: return key.tun;
+    case lane::Kind::kOnload: return key.onload;
+  }
+  return false;
 }
 
 // Unknown keys, and keys of other lane kinds: both would be silently without effect.
@@ -51,8 +60,7 @@ Result<void> check_keys(const json::Reader& reader, lane::Kind kind) {
       std::string hint = near.empty() ? "docs/config.md lists the keys" : "did you mean '" + std::string(near) + "'?";
       return fail(Errc::kInvalid, "unknown key '" + reader.path_of(key) + "'; " + hint);
     }
-    const bool fits = kind == lane::Kind::kQueue ? known->queue : kind == lane::Kind::kVeth ? known->veth : known->tun;
-    if (!fits) {
+    if (!takes(kind, *known)) {
       const bool one_per_device = key == "lanes";
       return wrong(reader, key,
                    "is not for pools of lane kind " + std::string(lane::to_string(kind)) +
@@ -70,7 +78,6 @@ bool is_ifname(std::string_view name) {
 }
 
 Result<void> read_devices(const json::Reader& reader, PoolConfig& pool) {
-  if (pool.kind == lane::Kind::kTun) return {};
   PODLANE_TRY_ASSIGN(const auto devices, reader.optional_object("devices"));
   if (!devices) return wrong(reader, "devices", "is missing; write {\"names\": [\"<network interface>\"]}");
   for (const auto& [key, value] : devices->value().items()) {
@@ -205,6 +212,61 @@ Result<void> read_memory(const json::Reader& reader, PoolConfig& pool) {
   return {};
 }
 
+Result<void> read_mode(const json::Reader& reader, PoolConfig& pool) {
+  // Adaptive is Onload's own to do, not ours.
+  const bool is_onload = pool.kind == lane::Kind::kOnload;
+  const std::string_view known = is_onload ? "spinning, interrupt, adaptive" : "spinning, interrupt";
+  pool.default_mode = is_onload ? lane::Mode::kAdaptive : lane::Mode::kInterrupt;
+  PODLANE_TRY_ASSIGN(const auto mode, reader.optional_string("mode"));
+  if (!mode) return {};
+  const auto parsed = lane::parse_mode(*mode);
+  if (!parsed) return wrong(reader, "mode", "must be one of " + std::string(known));
+  if (*parsed == lane::Mode::kAdaptive && !is_onload) {
+    return wrong(reader, "mode", "is not built yet; use spinning or interrupt");
+  }
+  pool.default_mode = *parsed;
+  return {};
+}
+
+Result<void> read_interface(const json::Reader& reader, PoolConfig& pool) {
+  PODLANE_TRY_ASSIGN(const auto interface, reader.optional_string("interface"));
+  if (!interface) return {};
+  if (!is_ifname(*interface)) {
+    return wrong(reader, "interface", "must be an interface name: 1 to 15 characters, no blank, '/' or ':'");
+  }
+  pool.interface = *interface;
+  return {};
+}
+
+// Rules about the way to the NIC wait until the node is seen; a warning refuses nothing.
+Result<void> check_environment(const json::Reader& reader, const PoolConfig& pool) {
+  const auto built = onload::environment(pool.default_mode, onload::Transport::kNative, pool.environment);
+  for (const onload::Finding& finding : onload::validate(built, {.mode = pool.default_mode})) {
+    if (finding.severity != onload::Severity::kError) continue;
+    return fail(Errc::kInvalid, reader.path_of("env") + ": " + finding.message + " (" + finding.rule + ")");
+  }
+  return {};
+}
+
+Result<void> read_environment(const json::Reader& reader, PoolConfig& pool) {
+  PODLANE_TRY_ASSIGN(const auto env, reader.optional_object("env"));
+  if (!env) return {};
+  for (const auto& [name, value] : env->value().items()) {
+    if (!name.starts_with("EF_")) {
+      return wrong(*env, name, "is no option of Onload: its names begin with EF_; put others into the pod");
+    }
+    if (!value.is_string() && !value.is_number_integer())
+      return wrong(*env, name, "must be a string or a whole number");
+    std::string text = value.is_string() ? value.get<std::string>() : json::dump(value);
+    const auto finding = onload::check_variable(name, text);
+    if (finding && finding->severity == onload::Severity::kError) {
+      return fail(Errc::kInvalid, reader.path_of("env") + ": " + finding->message);
+    }
+    pool.environment.emplace_back(name, std::move(text));
+  }
+  return check_environment(reader, pool);
+}
+
 Result<void> read_ways(const json::Reader& reader, PoolConfig& pool) {
   PODLANE_TRY_ASSIGN(const auto zero_copy, reader.optional_choice("zeroCopy", {"require", "prefer", "off"}));
   if (zero_copy) {
@@ -221,12 +283,6 @@ Result<void> read_ways(const json::Reader& reader, PoolConfig& pool) {
     return wrong(reader, "handover",
                  "is not for queue pools: who binds the socket chooses the queue, so the daemon must; write auto");
   }
-  PODLANE_TRY_ASSIGN(const auto mode, reader.optional_string("mode"));
-  if (!mode) return {};
-  const auto parsed = lane::parse_mode(*mode);
-  if (!parsed) return wrong(reader, "mode", "must be one of spinning, interrupt");
-  if (*parsed == lane::Mode::kAdaptive) return wrong(reader, "mode", "is not built yet; use spinning or interrupt");
-  pool.default_mode = *parsed;
   return {};
 }
 
@@ -265,8 +321,14 @@ Result<PoolConfig> read_pool(const json::Reader& reader) {
   }
   PODLANE_TRY_ASSIGN(pool.kind, read_kind(reader));
   PODLANE_TRY(check_keys(reader, pool.kind));
-  PODLANE_TRY(read_devices(reader, pool));
   PODLANE_TRY(read_counts(reader, pool));
+  PODLANE_TRY(read_mode(reader, pool));
+  if (pool.kind == lane::Kind::kOnload) {
+    PODLANE_TRY(read_interface(reader, pool));
+    PODLANE_TRY(read_environment(reader, pool));
+    return pool;
+  }
+  if (pool.kind != lane::Kind::kTun) PODLANE_TRY(read_devices(reader, pool));
   PODLANE_TRY(read_trusted(reader, pool));
   std::vector<net::IpPrefix> subnets;
   PODLANE_TRY(read_subnets(reader, pool, subnets));
@@ -276,6 +338,13 @@ Result<PoolConfig> read_pool(const json::Reader& reader) {
   PODLANE_TRY(read_ways(reader, pool));
   PODLANE_TRY(check_relay_cpus(reader));
   return pool;
+}
+
+// Over AF_XDP Onload attaches a program of its own to the NIC, and a NIC has one.
+Result<void> check_interface(const std::string& path, const PoolConfig& onload, const PoolConfig& other) {
+  if (std::find(other.netdevs.begin(), other.netdevs.end(), onload.interface) == other.netdevs.end()) return {};
+  return fail(Errc::kInvalid, path + ".interface '" + onload.interface + "' belongs to pool '" + other.name +
+                                  "' already; podlane and Onload cannot share a NIC");
 }
 
 Result<void> check_together(const Config& config) {
@@ -290,6 +359,8 @@ Result<void> check_together(const Config& config) {
         return fail(Errc::kInvalid, path + ".name '" + pool.name + "' is the name of pools[" + std::to_string(j) +
                                         "] already; each pool needs its own");
       }
+      PODLANE_TRY(check_interface(path, pool, other));
+      PODLANE_TRY(check_interface("pools[" + std::to_string(j) + "]", other, pool));
       if (pool.kind != lane::Kind::kQueue || other.kind != lane::Kind::kQueue) continue;
       for (const std::string& name : pool.netdevs) {
         if (std::find(other.netdevs.begin(), other.netdevs.end(), name) == other.netdevs.end()) continue;

@@ -20,7 +20,7 @@ struct PoolConfig {
   std::string name;
   lane::Kind kind = lane::Kind::kVeth;
   std::vector<std::string> netdevs;  // devices.names; queue and veth pools. Veth pools have exactly one: the NIC.
-  std::uint32_t lanes = 0;           // veth and tun pools; queue pools: one per device for now.
+  std::uint32_t lanes = 0;           // All but queue pools, which have one per device for now.
   bool trusted = false;              // Must be true for queue pools.
   std::vector<std::string> subnets;  // CIDR
   std::vector<std::string> gateways;
@@ -31,7 +31,9 @@ struct PoolConfig {
   ZeroCopy zero_copy = ZeroCopy::kPrefer;
   lane::HugePages huge_pages = lane::HugePages::kNone;
   HandoverChoice handover = HandoverChoice::kAuto;
-  lane::Mode default_mode = lane::Mode::kInterrupt;
+  lane::Mode default_mode = lane::Mode::kInterrupt;  // Of onload pools: the mode.
+  std::string interface;  // Onload pools: the NIC whose way counts; empty: all that Onload accelerates.
+  std::vector<std::pair<std::string, std::string>> environment;  // Onload pools: EF_* that win over the mode's.
 };
 
 struct Config {

@@ -9,28 +9,20 @@ namespace podlane::dp {
 
 struct PoolKey {
   std::string_view name;
-  bool queue, veth, tun;
+  bool queue, veth, tun, onload;
 };
 
-inline constexpr std::array<PoolKey, 18> kPoolKeys{{
-    {"name", true, true, true},
-    {"lane", true, true, true},
-    {"lanes", false, true, true},
-    {"devices", true, true, false},
-    {"queues", true, false, false},
-    {"trusted", true, true, false},
-    {"subnets", true, true, true},
-    {"gateway", true, true, true},
-    {"gateways", true, true, true},
-    {"ipam", true, true, true},
-    {"frames", true, true, false},
-    {"frameSize", true, true, false},
-    {"ringSize", true, true, false},
-    {"zeroCopy", true, true, false},
-    {"hugePages", true, true, false},
-    {"handover", true, true, false},
-    {"mode", true, true, true},
-    {"relayCpus", true, true, false},
+inline constexpr std::array<PoolKey, 20> kPoolKeys{{
+    {"name", true, true, true, true},         {"lane", true, true, true, true},
+    {"lanes", false, true, true, true},       {"devices", true, true, false, false},
+    {"queues", true, false, false, false},    {"trusted", true, true, false, false},
+    {"subnets", true, true, true, false},     {"gateway", true, true, true, false},
+    {"gateways", true, true, true, false},    {"ipam", true, true, true, false},
+    {"frames", true, true, false, false},     {"frameSize", true, true, false, false},
+    {"ringSize", true, true, false, false},   {"zeroCopy", true, true, false, false},
+    {"hugePages", true, true, false, false},  {"handover", true, true, false, false},
+    {"mode", true, true, true, true},         {"relayCpus", true, true, false, false},
+    {"interface", false, false, false, true}, {"env", false, false, false, true},
 }};
 
 inline constexpr std::array<std::string_view, 3> kOtherKeys{"pools", "devices.names", "ipam.type"};

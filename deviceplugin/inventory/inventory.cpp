@@ -41,6 +41,7 @@ Result<std::vector<DeviceSpec>> list_devices(const Config& config) {
       DeviceSpec device{.id = pool.name + "-" + std::to_string(n), .pool = pool.name, .kind = pool.kind};
       if (is_queue) device.netdev = pool.netdevs[n];
       if (pool.kind == lane::Kind::kVeth) device.netdev = pool.netdevs.front();
+      if (pool.kind == lane::Kind::kOnload) device.queue = QueueId(static_cast<std::uint32_t>(n));
       devices.push_back(std::move(device));
     }
   }

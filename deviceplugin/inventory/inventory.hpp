@@ -16,8 +16,8 @@ struct DeviceSpec {
   std::string id;  // "<pool>-<n>"
   std::string pool;
   lane::Kind kind = lane::Kind::kVeth;
-  std::string netdev;  // The NIC; empty for tun lanes.
-  QueueId queue;       // Queue lanes; always 0 until NICs with several queues are built.
+  std::string netdev;  // The NIC of queue and veth lanes.
+  QueueId queue;  // Queue lanes: always 0 until NICs with several queues are built. Onload: the channel over AF_XDP.
 };
 
 // All devices of all pools, in the pools' order. Errors: two queue pools that share a queue, an untrusted queue pool, a

@@ -16,6 +16,8 @@ std::variant<DaemonOptions, int> parse_command_line(int argc, char** argv) {
   app.add_option("--run-dir", options.run_dir, "Sockets and journal, on tmpfs")->capture_default_str();
   app.add_option("--state-dir", options.state_dir, "What survives a reboot")->capture_default_str();
   app.add_option("--bpffs", options.bpffs, "Pins; a directory on a bpf file system")->capture_default_str();
+  app.add_option("--host-root", options.host_root,
+                 "Where the host's /dev and /usr are mounted, for pools of kind onload; empty: at /");
   app.add_option("--http", options.http,
                  "Where /healthz, /readyz and /metrics are served: ADDRESS:PORT, unix:/PATH or off")
       ->capture_default_str();

@@ -21,6 +21,7 @@ struct DaemonOptions {
   std::string run_dir = "/run/podlane";
   std::string state_dir = "/var/lib/podlane";
   std::string bpffs = "/sys/fs/bpf/podlane";
+  std::string host_root;
   std::string http = "127.0.0.1:9470";
   std::string log_level = "info";
 };

@@ -22,6 +22,19 @@ std::string joined(const std::vector<std::string>& names) {
 
 void fill(const AllocateAnswer& lanes, v1beta1::ContainerAllocateResponse& out) {
   for (const auto& [key, value] : lanes.environment) (*out.mutable_envs())[key] = value;
+  for (const std::string& path : lanes.device_nodes) {
+    v1beta1::DeviceSpec& node = *out.add_devices();
+    node.set_container_path(path);
+    node.set_host_path(path);
+    node.set_permissions("rw");
+  }
+  for (const std::string& path : lanes.files) {
+    v1beta1::Mount& file = *out.add_mounts();
+    file.set_container_path(path);
+    file.set_host_path(path);
+    file.set_read_only(true);
+  }
+  if (lanes.host_path.empty()) return;
   // Read-only is enough: connecting to a socket needs write permission on its inode, not a writable mount (Linux,
   // fs/namei.c sb_permission: EROFS is for files, directories and links only).
   v1beta1::Mount& mount = *out.add_mounts();
@@ -117,7 +130,9 @@ grpc::ServerUnaryReactor* DevicePluginService::Allocate(grpc::CallbackServerCont
         return;
       }
       counters_.allocations_total.fetch_add(1, std::memory_order_relaxed);
-      log_.info("allocated", {{"pool", pool_}, {"devices", joined(wanted)}, {"directory", lanes->host_path}});
+      log_.info("allocated", {{"pool", pool_},
+                              {"devices", joined(wanted)},
+                              {lanes->note.empty() ? "directory" : "onload", lanes->note + lanes->host_path}});
       fill(*lanes, *answer->add_container_responses());
     }
     reactor->Finish(grpc::Status::OK);

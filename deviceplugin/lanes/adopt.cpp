@@ -51,6 +51,7 @@ void Table::drop_older_boot(const LaneRecord& record) {
 }
 
 void Table::adopt_lane(const LaneRecord& record) {
+  if (record.kind == lane::Kind::kOnload) return;  // Nothing of ours stands.
   auto served = make_directories(record.directory);
   if (served) served = handover_->serve(record.device, record.lane_directory());
   if (!served) log_.error("a lane is not served", {{"lane", record.device}, {"why", served.error().message()}});

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "deviceplugin/lanes/naming.hpp"
+#include "deviceplugin/lanes/onload_answer.hpp"
 #include "deviceplugin/lanes/table.hpp"
 #include "lib/base/file.hpp"
 #include "lib/base/scope_guard.hpp"
@@ -28,6 +29,7 @@ Result<AllocateAnswer> Table::allocate(const std::string& pool, const std::vecto
   const std::string directory = options_.run_dir + "/lanes/" + name;
   std::vector<std::string> ids, taken;
   std::vector<LaneRecord> records;
+  std::optional<AllocateAnswer> onload;
   // One visit to the state thread where every device is free, which is the rule.
   const auto reserve_free = [&](LaneStore& store) -> Result<void> {
     PODLANE_TRY_ASSIGN(ids, store.validate(pool, device_ids));
@@ -37,6 +39,9 @@ Result<AllocateAnswer> Table::allocate(const std::string& pool, const std::vecto
     if (!taken.empty()) return {};
     PODLANE_TRY(store.reserve(ids, directory));
     for (const std::string& id : ids) records.push_back(store.find(id)->record);
+    if (store.pool(pool)->kind == lane::Kind::kOnload) {
+      onload = onload_answer(store.onload().at(pool), store.pool(pool)->default_mode, store.numbers_of(ids));
+    }
     lanes_changed();
     return {};
   };
@@ -47,6 +52,7 @@ Result<AllocateAnswer> Table::allocate(const std::string& pool, const std::vecto
     PODLANE_TRY(in_state(reserve_free));
     if (!taken.empty()) return fail(Errc::kBusy, "device '" + taken.front() + "' was taken by another call meanwhile");
   }
+  if (onload) return std::move(*onload);  // No lane of ours: the directory is its name only.
   if (auto served = serve(records); !served) {
     for (const std::string& id : ids) {
       if (auto undone = release(id); !undone) {
@@ -113,6 +119,8 @@ Result<void> Table::pre_start(const std::string& pool, const std::vector<std::st
   std::vector<LaneRecord> missing;
   const auto find_missing = [&](LaneStore& store) -> Result<void> {
     PODLANE_TRY_ASSIGN(const std::vector<std::string> ids, store.validate(pool, device_ids));
+    // Nothing of ours to arm; that Onload is still there was looked at just now.
+    if (store.pool(pool)->kind == lane::Kind::kOnload) return {};
     for (const std::string& id : ids) {
       const LaneRecord& record = store.find(id)->record;
       if (record.state == LaneState::kFree) {

@@ -64,6 +64,11 @@ Result<std::vector<ChosenLane>> choose_lanes(const lane::PodLanes& wanted, const
     if (pool == config.pools.end()) {
       return fail(Errc::kDenied, "podlane.io/lanes asks for pool '" + asked.pool + "', which this node does not have");
     }
+    if (pool->kind == lane::Kind::kOnload) {
+      return fail(Errc::kDenied, "podlane.io/lanes asks for pool '" + asked.pool +
+                                     "', which is of kind onload and has no lanes: leave it out there, and put " +
+                                     resource_name(asked.pool) + " into the container's resources");
+    }
     const Held held = held_of(listing, pod, asked.pool);
     if (held.devices.size() != asked.count) {
       return fail(Errc::kNotFound, "pod " + pod.name_space + "/" + pod.name + " asks for " +

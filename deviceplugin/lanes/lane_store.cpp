@@ -27,6 +27,9 @@ LaneStore::LaneStore(const Config& config, const std::vector<DeviceSpec>& device
     add_free(device);
   }
   for (const std::string& name : list_nics(config_)) nics_[name].facts.name = name;
+  for (const PoolConfig& pool : config_.pools) {
+    if (pool.kind == lane::Kind::kOnload) onload_[pool.name] = {};
+  }
 }
 
 void LaneStore::add_free(const DeviceSpec& device) {
@@ -78,8 +81,15 @@ Lane* LaneStore::holder_of(const std::vector<std::string>& addresses, const Lane
   return nullptr;
 }
 
+std::vector<std::uint32_t> LaneStore::numbers_of(const std::vector<std::string>& device_ids) {
+  std::vector<std::uint32_t> numbers;
+  for (const std::string& id : device_ids) numbers.push_back(lanes_.at(id).spec.queue.value);
+  return numbers;
+}
+
 std::string LaneStore::why_unhealthy(const Lane& lane) const {
   if (lane.pool == nullptr) return "no pool of the configuration has device " + lane.spec.id + " any more";
+  if (lane.spec.kind == lane::Kind::kOnload) return onload_.at(lane.pool->name).why_unhealthy(lane.spec.queue.value);
   if (lane.spec.netdev.empty()) return {};
   const Nic& nic = nics_.at(lane.spec.netdev);
   if (!nic.why.empty()) return nic.why;
@@ -130,6 +140,7 @@ Result<void> LaneStore::reserve(const std::vector<std::string>& device_ids, cons
     slots_[record.slot.value] = true;
     Lane& lane = lanes_.at(record.device);
     lane.unlisted_since.reset();
+    lane.listed_pod = {};
     lane.gone_rounds = 0;
     lane.record = std::move(record);
   }

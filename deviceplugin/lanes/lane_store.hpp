@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "deviceplugin/inventory/inventory.hpp"
+#include "deviceplugin/inventory/onload_offer.hpp"
 #include "deviceplugin/lanes/lane_journal.hpp"
 #include "deviceplugin/lanes/lane_state.hpp"
 #include "lib/base/clock.hpp"
@@ -29,6 +30,8 @@ struct Lane {
   bool session = false;   // A hand-over session is open.
   bool watching = false;  // record.watched is asked of Neighbors: asked once, taken back once.
   std::vector<std::pair<std::string, std::uint64_t>> owner_counters;
+  lane::PodName listed_pod;      // Onload pools have no ADD: who the kubelet last listed with the device.
+  std::string listed_container;  // Of it.
   unsigned gone_rounds = 0;                     // Reconciles in a row that took the pod for gone without proof.
   std::optional<MonotonicTime> unlisted_since;  // Reserved, and no pod is listed with the device.
 
@@ -48,6 +51,8 @@ class LaneStore {
   const Config& config() const { return config_; }
   std::map<std::string, Nic>& nics() { return nics_; }
   std::map<std::string, Lane>& lanes() { return lanes_; }
+  // By pool of kind onload: what it can give, as last looked at.
+  std::map<std::string, OnloadOffer>& onload() { return onload_; }
   LaneJournal& journal() { return journal_; }
 
   Lane* find(const std::string& device);
@@ -55,6 +60,7 @@ class LaneStore {
   // The lane other than `device` on the same NIC (tun lanes: of the same pool) that holds or has been promised one of
   // the addresses.
   Lane* holder_of(const std::vector<std::string>& addresses, const Lane& asking);
+  std::vector<std::uint32_t> numbers_of(const std::vector<std::string>& device_ids);  // Of known onload devices.
   std::string why_unhealthy(const Lane& lane) const;  // Empty: healthy.
 
   // Known, of this pool, healthy, none twice, at least one. In the order of their numbers.
@@ -77,6 +83,7 @@ class LaneStore {
   LaneJournal journal_;
   std::map<std::string, Lane> lanes_;
   std::map<std::string, Nic> nics_;
+  std::map<std::string, OnloadOffer> onload_;
   std::vector<bool> slots_;  // In use.
 };
 

@@ -79,6 +79,7 @@ Table::Table(const Config& config, const std::vector<DeviceSpec>& devices, LaneJ
       log_(log),
       pod_resources_(std::move(pod_resources)),
       attachments_(options_.run_dir, options_.state_dir),
+      onload_reader_({.sysfs = options_.sysfs_root, .proc = options_.proc_root, .host = options_.host_root}),
       store_(config, devices, std::move(journal)),
       steering_(std::move(steering)) {}
 
@@ -92,6 +93,7 @@ Result<void> Table::run() {
   scribe_thread_.post([] { (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kScribeNice); });
   workers_ = std::make_unique<BlockingWorkers>("lane-worker", kWorkers, kWaitingRequests);
   PODLANE_TRY(look_at_nics(true));
+  look_at_onload();
   std::vector<LaneRecord> adopted;
   in_state([&](LaneStore& store) {
     for (const auto& [device, lane] : store.lanes()) {
@@ -162,6 +164,13 @@ LaneReport Table::report_of(const Lane& lane) const {
                     .native_xdp = record.in_force.native_xdp,
                     .busy_poll = record.in_force.busy_poll,
                     .owner_counters = lane.owner_counters};
+  if (lane.spec.kind == lane::Kind::kOnload) {
+    report.netdev = lane.pool == nullptr ? std::string() : lane.pool->interface;
+    report.mode = lane.pool == nullptr ? std::string() : std::string(lane::to_string(lane.pool->default_mode));
+    report.pod_namespace = lane.listed_pod.name_space;
+    report.pod = lane.listed_pod.name;
+    report.container = lane.listed_container;
+  }
   if (!lane.is_bound()) return report;
   report.pod_namespace = record.owner.pod.name_space;
   report.pod = record.owner.pod.name;
@@ -180,7 +189,7 @@ std::vector<LaneReport> Table::report() {
   });
   steer([&](bpf::Steering& steering) {
     for (LaneReport& lane : reports) {
-      if (lane.state == "free" || lane.kind == "tun") continue;
+      if (lane.state == "free" || lane.kind == "tun" || lane.kind == "onload") continue;
       const auto values = steering.counters(LaneSlot(lane.slot));
       if (!values) continue;  // A report without them is better than none.
       for (std::size_t at = 0; at < values->size(); ++at) {

@@ -38,7 +38,10 @@ struct DeviceState {
 struct AllocateAnswer {
   std::vector<std::pair<std::string, std::string>> environment;
   std::string host_path;       // Directory to mount …
-  std::string container_path;  // … here: /run/podlane/lanes/<pool>
+  std::string container_path;  // … here: /run/podlane/lanes/<pool>; both empty for an onload pool.
+  std::vector<std::string> device_nodes;  // To be there, under the same path, for reading and writing.
+  std::vector<std::string> files;         // To be mounted read-only, under the same path.
+  std::string note;                       // For the log: what is in force.
 };
 
 struct LaneReport {  // One row of lanes.json and of the metrics.
@@ -61,6 +64,8 @@ struct LaneTableOptions {
   std::string state_dir = "/var/lib/podlane";
   std::string bpffs_dir = "/sys/fs/bpf/podlane";
   std::string sysfs_root = "/sys";
+  std::string proc_root = "/proc";
+  std::string host_root;  // Where the host's /dev and /usr are seen, for pools of kind onload. Empty: /.
   std::chrono::milliseconds reconcile_every{30000};
   std::chrono::milliseconds nic_look_every{1000};       // NICs that go, come back or change.
   std::chrono::milliseconds reserved_timeout{600000};  // A reserved device that no pod is listed with becomes free.

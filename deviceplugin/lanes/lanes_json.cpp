@@ -36,8 +36,10 @@ std::string encode_lanes_json(const std::vector<LaneReport>& lanes) {
       row["container"] = lane.container;
       if (!lane.path.empty()) row["path"] = lane.path;
       row["mode"] = lane.mode;
-      row["ifname"] = lane.ifname;
-      row["addresses"] = lane.addresses;
+      if (lane.kind != "onload") row["ifname"] = lane.ifname;
+      if (lane.kind != "onload") row["addresses"] = lane.addresses;
+    } else if (lane.kind == "onload") {
+      row["mode"] = lane.mode;
     }
     if (lane.state == "serving" && lane.kind != "tun") {
       row["inForce"] = {

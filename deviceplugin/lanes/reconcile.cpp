@@ -28,6 +28,7 @@ void Table::housekeeping() {
       reconcile();
       next_reconcile = std::chrono::steady_clock::now() + options_.reconcile_every;
     }
+    look_at_onload();
     (void)look_at_nics(false);  // Reports by the devices' health and the log.
     std::unique_lock lock(housekeeping_mutex_);
     const auto wait = std::min<std::chrono::milliseconds>(options_.nic_look_every, options_.reconcile_every);
@@ -49,6 +50,7 @@ void Table::reconcile() {
     }
   });
   for (const LaneRecord& record : records) {
+    if (record.kind == lane::Kind::kOnload) note_listed(record, **listing);
     if (record.state == LaneState::kReserved) {
       reconcile_reserved(record, is_listed(**listing, record, true));
     } else {

@@ -1,7 +1,7 @@
 # podlane_lanes: the lane table. The lanes' host side beside it is podlane_hostside (CMakeLists.txt).
 set(table_sources adopt.cpp allocate.cpp attach.cpp choose.cpp commit.cpp control_handlers.cpp control_server.cpp
   executors.cpp handover_owner.cpp lane_journal.cpp lane_state.cpp lane_store.cpp lane_table.cpp lanes_json.cpp
-  naming.cpp nic_watch.cpp pod_resources_cache.cpp reconcile.cpp reconcile_attachments.cpp
+  naming.cpp nic_watch.cpp onload_watch.cpp pod_resources_cache.cpp reconcile.cpp reconcile_attachments.cpp
   release.cpp)
 foreach(source IN LISTS table_sources)
   if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})

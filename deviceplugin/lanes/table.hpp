@@ -2,6 +2,7 @@
 //   lane_table.cpp  start, end, reports        allocate.cpp  the kubelet's calls      attach.cpp, commit.cpp  CNI ADD
 //   release.cpp     undoing                    adopt.cpp     restart
 //   reconcile.cpp, reconcile_attachments.cpp, nic_watch.cpp  timers
+//   onload_watch.cpp  pools of kind onload
 //   handover_owner.cpp  what the hand-over server asks       control_handlers.cpp  the control socket's verbs
 // See lane_table.cpp, "How it works".
 #pragma once
@@ -75,6 +76,10 @@ class Table final : public LaneTable, public HandoverOwner {
   Result<void> evict(const std::string& device);
   Result<void> serve(const std::vector<LaneRecord>& records);
 
+  // onload_watch.cpp. The reader is the housekeeping thread's, and run()'s before there is one.
+  void look_at_onload();
+  void note_listed(const LaneRecord& record, const std::vector<PodDevices>& listing);
+
   // attach.cpp
   Result<std::vector<lane::LanePlan>> attach(const lane::AttachRequest& request, int netns_fd,
                                              const ControlServer::IsAbandoned& is_abandoned);
@@ -146,6 +151,8 @@ class Table final : public LaneTable, public HandoverOwner {
   DeviceClaims attachment_claims_;  // Named by name_of(): attach and detach of one attachment come one after the other.
 
   const journal::Journal attachments_;  // The CNI plugin's records.
+
+  OnloadReader onload_reader_;
 
   LaneStore store_;  // State thread only, as the next ones.
   TableCounters counters_;

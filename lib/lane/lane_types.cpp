@@ -10,7 +10,8 @@ namespace {
 template <typename Enum, std::size_t N>
 using Names = std::array<std::pair<Enum, std::string_view>, N>;
 
-constexpr Names<Kind, 3> kKinds{{{Kind::kQueue, "queue"}, {Kind::kVeth, "veth"}, {Kind::kTun, "tun"}}};
+constexpr Names<Kind, 4> kKinds{
+    {{Kind::kQueue, "queue"}, {Kind::kVeth, "veth"}, {Kind::kTun, "tun"}, {Kind::kOnload, "onload"}}};
 constexpr Names<Path, 3> kPaths{{{Path::kRelay, "relay"}, {Path::kDirect, "direct"}, {Path::kKernel, "kernel"}}};
 constexpr Names<Mode, 3> kModes{
     {{Mode::kSpinning, "spinning"}, {Mode::kInterrupt, "interrupt"}, {Mode::kAdaptive, "adaptive"}}};

@@ -11,14 +11,14 @@
 
 namespace podlane::lane {
 
-enum class Kind { kQueue, kVeth, kTun };
+enum class Kind { kQueue, kVeth, kTun, kOnload };  // kOnload: no lane of ours; see docs/onload.md.
 enum class Path { kRelay, kDirect, kKernel };
 enum class Mode { kSpinning, kInterrupt, kAdaptive };
 enum class HugePages { kNone, k2Mi, k1Gi };
 
-std::string_view to_string(Kind kind);            // "queue", "veth", "tun"
-std::string_view to_string(Path path);            // "relay", "direct", "kernel"
-std::string_view to_string(Mode mode);            // "spinning", "interrupt", "adaptive"
+std::string_view to_string(Kind kind);             // "queue", "veth", "tun", "onload"
+std::string_view to_string(Path path);             // "relay", "direct", "kernel"
+std::string_view to_string(Mode mode);             // "spinning", "interrupt", "adaptive"
 std::string_view to_string(HugePages huge_pages);  // "none", "2Mi", "1Gi"
 Result<Kind> parse_kind(std::string_view text);
 Result<Path> parse_path(std::string_view text);

@@ -167,13 +167,13 @@ TEST(Repo, ConfigurationSchemaHasTheKeysOfTheParser) {
   EXPECT_TRUE((*schema)["properties"].contains("pools"));
   const auto& defs = (*schema)["$defs"];
   EXPECT_TRUE(defs["devices"]["properties"].contains("names"));
-  EXPECT_TRUE(defs["pool"]["properties"]["ipam"]["properties"].contains("type"));
+  EXPECT_TRUE(defs["ipam"]["properties"].contains("type"));
   struct Row {
     const char* kind;
     bool podlane::dp::PoolKey::*takes;
   };
   for (const Row& row : {Row{"queue", &podlane::dp::PoolKey::queue}, Row{"veth", &podlane::dp::PoolKey::veth},
-                         Row{"tun", &podlane::dp::PoolKey::tun}}) {
+                         Row{"tun", &podlane::dp::PoolKey::tun}, Row{"onload", &podlane::dp::PoolKey::onload}}) {
     std::set<std::string> of_parser, of_schema = keys_of(defs["pool"]["properties"]);
     for (const auto& key : podlane::dp::kPoolKeys) {
       if (key.*row.takes) of_parser.emplace(key.name);

@@ -11,6 +11,7 @@ constexpr const char* kQueue = R"({"name": "feed", "lane": "queue", "devices": {
   "subnets": ["10.9.0.0/24"]})";
 constexpr const char* kVeth = R"({"name": "side", "lane": "veth", "devices": {"names": ["ens1f0"]}, "lanes": 8,
   "subnets": ["10.9.1.0/24"]})";
+constexpr const char* kOnload = R"({"name": "accel", "lane": "onload", "lanes": 4})";
 constexpr const char* kTun = R"({"name": "vpn", "lane": "tun", "lanes": 16})";
 
 // One pool of the sample with some keys set; a null takes the key away.
@@ -115,8 +116,7 @@ TEST(Config, NamesKindsAndDevices) {
       {"name a number", kVeth, R"({"name": 5})", {"pools[0].name", "5", "string"}},
       {"kind missing", kVeth, R"({"lane": null})", {"pools[0].lane"}},
       {"kind device", kVeth, R"({"lane": "device"})", {"pools[0].lane", "device", "not built yet"}},
-      {"kind onload", kVeth, R"({"lane": "onload"})", {"pools[0].lane", "onload", "not built yet"}},
-      {"kind unknown", kVeth, R"({"lane": "vf"})", {"pools[0].lane", "vf", "queue, veth, tun"}},
+      {"kind unknown", kVeth, R"({"lane": "vf"})", {"pools[0].lane", "vf", "queue, veth, tun, onload"}},
       {"unknown key", kVeth, R"({"ringsize": 2048})", {"'pools[0].ringsize'", "'ringSize'"}},
       {"far key", kVeth, R"({"colour": 1})", {"'pools[0].colour'"}},
       {"devices missing", kVeth, R"({"devices": null})", {"pools[0].devices", "names"}},
@@ -207,6 +207,43 @@ TEST(Config, MemoryAndWays) {
   });
 }
 
+TEST(Config, Onload) {
+  check({
+      {"shortest", kOnload, "{}", {}},
+      {"all keys", kOnload, R"({"mode": "spinning", "interface": "eth0", "env": {"EF_NO_FAIL": 1}})", {}},
+      {"lanes missing", kOnload, R"({"lanes": null})", {"pools[0].lanes", "1024"}},
+      {"no lane", kOnload, R"({"lanes": 0})", {"pools[0].lanes", "0", "1024"}},
+      {"devices", kOnload, R"({"devices": {"names": ["a"]}})", {"pools[0].devices", "onload"}},
+      {"subnets", kOnload, R"({"subnets": ["10.9.0.0/24"]})", {"pools[0].subnets", "onload"}},
+      {"env of a veth pool", kVeth, R"({"env": {}})", {"pools[0].env", "veth"}},
+      {"interface of a tun pool", kTun, R"({"interface": "eth0"})", {"pools[0].interface", "tun"}},
+      {"adaptive", kOnload, R"({"mode": "adaptive"})", {}},
+      {"mode wrong", kOnload, R"({"mode": "spin"})", {"pools[0].mode", "spin", "spinning, interrupt, adaptive"}},
+      {"interface wrong", kOnload, R"({"interface": "eth0/1"})", {"pools[0].interface", "eth0/1", "15"}},
+      {"interface a list", kOnload, R"({"interface": ["eth0"]})", {"pools[0].interface"}},
+      {"env a list", kOnload, R"({"env": ["EF_TCP=1"]})", {"pools[0].env"}},
+      {"env not Onload's", kOnload, R"({"env": {"LD_PRELOAD": "x"}})", {"pools[0].env.LD_PRELOAD", "EF_"}},
+      {"env a typo", kOnload, R"({"env": {"EF_POLL_USECS": 1}})", {"pools[0].env", "EF_POLL_USECS", "EF_POLL_USEC?"}},
+      {"env no number", kOnload, R"({"env": {"EF_TCP": "on"}})", {"pools[0].env", "EF_TCP=on", "0 to 1"}},
+      {"env a boolean", kOnload, R"({"env": {"EF_TCP": true}})", {"pools[0].env.EF_TCP", "true", "whole number"}},
+      {"env out of range", kOnload, R"({"env": {"EF_UL_EPOLL": 4}})", {"pools[0].env", "EF_UL_EPOLL=4", "0 to 3"}},
+      {"env against the mode",
+       kOnload,
+       R"({"mode": "interrupt", "env": {"EF_UDP_RECV_SPIN": 1}})",
+       {"pools[0].env", "EF_UDP_RECV_SPIN=1", "interrupt", "V05"}},
+      {"env that only warns", kOnload, R"({"env": {"EF_SLEEP_SPIN_USEC": 50}})", {}},
+      {"env null", kOnload, R"({"env": null})", {}},
+  });
+  const auto config = parse_config(pool_with(kOnload, R"({"env": {"EF_POLL_USEC": 20, "EF_CTPIO_MODE": "ct"}})"));
+  ASSERT_TRUE(config.has_value()) << config.error().message();
+  const PoolConfig& pool = config->pools[0];
+  EXPECT_EQ(pool.default_mode, lane::Mode::kAdaptive);
+  EXPECT_EQ(pool.lanes, 4U);
+  EXPECT_TRUE(pool.netdevs.empty());
+  EXPECT_EQ(pool.environment, (std::vector<std::pair<std::string, std::string>>{{"EF_POLL_USEC", "20"},
+                                                                               {"EF_CTPIO_MODE", "ct"}}));
+}
+
 std::string pools(const std::vector<std::string>& list) {
   std::string text = "{\"pools\": [";
   for (std::size_t i = 0; i < list.size(); ++i) text += (i == 0 ? "" : ",") + list[i];
@@ -219,6 +256,11 @@ TEST(Config, PoolsAreCheckedTogether) {
   std::string other = kQueue;
   other.replace(other.find("feed"), 4, "more");
   expect_names(parse_config(pools({kQueue, other})), {"pools[1].devices.names", "'ens1f0'", "'feed'"});
+  std::string onload = kOnload;
+  onload.insert(onload.size() - 1, R"(, "interface": "ens1f0")");
+  expect_names(parse_config(pools({onload, kQueue})), {"pools[0].interface", "'ens1f0'", "'feed'"});
+  expect_names(parse_config(pools({kVeth, onload})), {"pools[1].interface", "'ens1f0'", "'side'"});
+  EXPECT_TRUE(parse_config(pools({kOnload, kQueue, kVeth})).has_value());
   const auto tun = [](int i, int lanes) {
     return "{\"name\":\"p" + std::to_string(i) + "\",\"lane\":\"tun\",\"lanes\":" + std::to_string(lanes) + "}";
   };
