@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int exit_status = 0;
   podlane::ctl::register_lanes(app, exit_status);
+  podlane::ctl::register_onload(app, exit_status);
 #ifdef PODLANE_CTL_BENCH
   podlane::ctl::register_bench(app, exit_status);
 #endif

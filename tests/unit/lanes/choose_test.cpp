@@ -90,5 +90,16 @@ TEST(Naming, OfVariablesDevicesAndDirectories) {
   EXPECT_EQ(ids, (std::vector<std::string>{"a-0", "a-9", "a-10"}));
 }
 
+TEST(ChooseLanes, RefusesAPoolOfOnloadInWords) {
+  Config config = config_of();
+  config.pools.push_back({.name = "accel", .kind = lane::Kind::kOnload, .lanes = 2});
+  const auto refused = choose_lanes(parse({{"podlane.io/lanes", "accel"}}), config, {}, kPod);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Errc::kDenied);
+  for (const char* part : {"podlane.io/lanes", "'accel'", "kind onload", "podlane.io/accel", "resources"}) {
+    EXPECT_NE(refused.error().message().find(part), std::string::npos) << refused.error().message();
+  }
+}
+
 }  // namespace
 }  // namespace podlane::dp

@@ -76,9 +76,15 @@ TEST(LanesJson, IsReadByPodlanectl) {
                      .addresses = {"10.9.0.5/24", "fd00::5/64"}, .native_xdp = true};
   LaneReport reserved{.pool = "vpn", .device = "vpn-1", .state = "reserved", .kind = "tun"};
   LaneReport free{.pool = "vpn", .device = "vpn-2", .state = "free", .kind = "tun"};
-  const auto table = ctl::render_lanes(encode_lanes_json({serving, reserved, free}));
+  const LaneReport accel{.pool = "accel", .device = "accel-3", .state = "reserved", .kind = "onload", .netdev = "ens2f0",
+                         .mode = "adaptive"};
+  LaneReport of_pod = accel;
+  of_pod.device = "accel-4";
+  of_pod.pod_namespace = "ns", of_pod.pod = "p", of_pod.container = "engine";
+  const auto table = ctl::render_lanes(encode_lanes_json({serving, reserved, free, accel, of_pod}));
   ASSERT_TRUE(table) << table.error().message();
-  for (const char* piece : {"LANE", "feed-0", "ens1:0", "ns/p/app", "lane0 10.9.0.5/24,fd00::5/64", "copy,native", "vpn-1"}) {
+  for (const char* piece : {"LANE", "feed-0", "ens1:0", "ns/p/app", "lane0 10.9.0.5/24,fd00::5/64", "copy,native", "vpn-1",
+                            "accel-3", "ns/p/engine", "adaptive"}) {
     EXPECT_NE(table->find(piece), std::string::npos) << piece << "\n" << *table;
   }
   EXPECT_EQ(table->find("vpn-2"), std::string::npos);
