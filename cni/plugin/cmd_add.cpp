@@ -57,7 +57,7 @@ CniResult<UniqueFd> open_pod_netns(const Call& call) {
   return std::move(*netns);
 }
 
-// An ADD that was killed may come again without its DEL; one that succeeded may not.
+// An ADD that was killed before it had made its interfaces may come again without its DEL; one that had them may not.
 CniResult<void> clear_earlier_try(const Call& call, int lock_fd) {
   std::vector<Error> problems;
   Remains remains = read_remains(call.journal, call.key(), problems);

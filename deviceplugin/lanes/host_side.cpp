@@ -148,12 +148,14 @@ Result<void> delete_link(IfIndex index) {
 
 Result<void> check_veth_lane_is_open(IfIndex host_end, std::uint32_t mtu) {
   PODLANE_TRY_ASSIGN(auto netlink, net::RtNetlink::open());
-  PODLANE_TRY_ASSIGN(const net::Link link, netlink.link_by_index(host_end));
-  if (link.up && link.carrier && link.mtu >= mtu) return {};
-  return fail(Errc::kInvalid, "the veth pair with host end " + link.name + " must be up at both ends with MTU " +
-                                  std::to_string(mtu) + " before commit; its host end is " + (link.up ? "up" : "down") +
-                                  (link.carrier ? "" : ", without carrier") + ", with MTU " + std::to_string(link.mtu) +
-                                  ": a CNI plugin of this version opens it");
+  auto link = netlink.link_by_index(host_end);
+  if (!link) return std::unexpected(std::move(link).error().with("look at", "the veth pair"));
+  if (link->up && link->carrier && link->mtu >= mtu) return {};
+  return fail(Errc::kInvalid, "the veth pair must be up at both ends, its host end " + link->name + " with MTU " +
+                                  std::to_string(mtu) + "; its host end is " + (link->up ? "up" : "down") +
+                                  (link->carrier ? "" : ", without carrier") + ", with MTU " +
+                                  std::to_string(link->mtu) +
+                                  ": somebody changed it, or the CNI plugin is older than the device plugin");
 }
 
 Result<std::vector<std::pair<IfIndex, std::string>>> our_veths() {

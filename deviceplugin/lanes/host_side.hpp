@@ -38,7 +38,7 @@ struct VethLane {
 // "podlane:<device>". Both are down with a small MTU: whoever attached opens them (lib/net/veth_pair.hpp).
 Result<VethLane> make_veth_lane(int pod_netns_fd, const std::string& host_name, const std::string& pod_name,
                                 const std::string& device, LaneSlot slot);
-// Both ends up, MTU at least as given. In words what is not.
+// Both ends up, the host end's MTU at least as given. In words what is not; the pod's end is seen by the carrier only.
 Result<void> check_veth_lane_is_open(IfIndex host_end, std::uint32_t mtu);
 Result<void> delete_link(IfIndex index);                           // Success when it is gone.
 Result<std::vector<std::pair<IfIndex, std::string>>> our_veths();  // (host end, device) by alias: for reconciling.

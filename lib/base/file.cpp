@@ -83,7 +83,12 @@ Result<void> make_directories(const std::string& path, mode_t mode) {
   for (std::size_t at = 1; at != std::string::npos;) {
     at = path.find('/', at);
     const std::string part = path.substr(0, at);
-    if (::mkdir(part.c_str(), at == std::string::npos ? mode : 0755) != 0 && errno != EEXIST) return fail_errno("mkdir", part);
+    const mode_t of_part = at == std::string::npos ? mode : 0755;
+    if (::mkdir(part.c_str(), of_part) != 0) {
+      if (errno != EEXIST) return fail_errno("mkdir", part);
+    } else if (::chmod(part.c_str(), of_part) != 0) {  // Whatever the umask of whoever started us took away.
+      return fail_errno("chmod", part);
+    }
     if (at != std::string::npos) ++at;
   }
   struct stat info {};

@@ -3,12 +3,15 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <memory>
 
 #include "lib/base/file.hpp"
+#include "lib/base/unique_fd.hpp"
 
 namespace podlane::journal {
 
@@ -28,6 +31,17 @@ std::string directory_of(const IpamCall& call) {
   return (data.empty() ? "/var/lib/cni/networks" : data) + "/" + network;
 }
 
+// host-local's own lock of the network: a lease must not be given between our look at it and its removal. Not valid
+// when others hold it all the time.
+UniqueFd lock_network(int directory) {
+  UniqueFd lock(::openat(directory, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  for (int tries = 0; lock.valid() && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
+    if (tries == 100) return {};
+    ::poll(nullptr, 0, 10);  // flock() has no timeout of its own.
+  }
+  return lock;
+}
+
 bool is_address(const char* name) {
   in6_addr address;
   return ::inet_pton(AF_INET, name, &address) == 1 || ::inet_pton(AF_INET6, name, &address) == 1;
@@ -41,6 +55,8 @@ std::size_t remove_torn_leases(const IpamCall& call, std::time_t boot) {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(path.c_str()), ::closedir);
   if (!directory) return 0;
   const int fd = ::dirfd(directory.get());
+  const UniqueFd lock = lock_network(fd);
+  if (!lock.valid()) return 0;
   std::size_t removed = 0;
   while (const dirent* entry = ::readdir(directory.get())) {
     struct stat info {};

@@ -9,7 +9,8 @@
 namespace podlane::journal {
 
 // Removes the empty leases of the call's network that were last written before `boot` (seconds of the epoch). Nothing
-// for plugins other than host-local. How many were removed.
+// for plugins other than host-local. Nothing, too, while host-local's
+// lock of the network stays taken for a second. How many were removed.
 std::size_t remove_torn_leases(const IpamCall& call, std::time_t boot);
 
 // When this kernel started, by /proc/stat; 0 when it does not say.

@@ -64,7 +64,9 @@ TEST_F(File, DirectoriesMayExist) {
   EXPECT_TRUE(make_directories(path_ + "/a/b/c").has_value());
   ASSERT_TRUE(write_file_atomic(path_ + "/file", "", Durability::kMemory).has_value());
   EXPECT_FALSE(make_directories(path_ + "/file/d").has_value());
+  const mode_t umask_before = ::umask(0077);
   ASSERT_TRUE(make_directories(path_ + "/for-all/private", 0700).has_value());
+  ::umask(umask_before);
   struct stat parent {}, last {};
   ASSERT_EQ(::stat((path_ + "/for-all").c_str(), &parent), 0);
   ASSERT_EQ(::stat((path_ + "/for-all/private").c_str(), &last), 0);
