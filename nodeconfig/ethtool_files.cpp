@@ -11,8 +11,10 @@
 #include <charconv>
 #include <cstddef>
 #include <cstring>
+#include <vector>
 
 #include "lib/base/unique_fd.hpp"
+#include "nodeconfig/cpu_set.hpp"
 
 namespace podlane::nodeconfig {
 
@@ -39,6 +41,7 @@ struct Field {
   std::size_t capability = 0;  // Number that is 0 where the driver has no such thing; 0: it always has.
 };
 
+constexpr std::uint32_t kMaxRssEntries = 1 << 16;
 constexpr std::size_t kValue = offsetof(ethtool_value, data);
 constexpr std::array kFields = {
     Field{"channels/combined", ETHTOOL_GCHANNELS, ETHTOOL_SCHANNELS, offsetof(ethtool_channels, combined_count), 0,
@@ -62,24 +65,45 @@ constexpr std::array kFields = {
           offsetof(ethtool_coalesce, use_adaptive_rx_coalesce)},
     Field{"coalesce/adaptive-tx", ETHTOOL_GCOALESCE, ETHTOOL_SCOALESCE,
           offsetof(ethtool_coalesce, use_adaptive_tx_coalesce)},
+    Field{"pause/rx", ETHTOOL_GPAUSEPARAM, 0, offsetof(ethtool_pauseparam, rx_pause)},
+    Field{"pause/tx", ETHTOOL_GPAUSEPARAM, 0, offsetof(ethtool_pauseparam, tx_pause)},
     Field{"features/gro", ETHTOOL_GGRO, ETHTOOL_SGRO, kValue},
     Field{"features/lro", ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, kValue, ETH_FLAG_LRO},
     Field{"features/ntuple", ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, kValue, ETH_FLAG_NTUPLE},
 };
 
-Result<void> call(std::string_view ifname, std::uint32_t command, Request& request, std::string_view path) {
+// `data` begins with the command, as each of ethtool's structures does.
+Result<void> call(std::string_view ifname, void* data, std::string_view path) {
   ifreq in{};
   if (ifname.empty() || ifname.size() >= sizeof(in.ifr_name)) {
     errno = ENODEV;
     return fail_errno("ethtool", path);
   }
   std::memcpy(in.ifr_name, ifname.data(), ifname.size());
-  request.set(0, command);
-  in.ifr_data = reinterpret_cast<char*>(request.bytes.data());
+  in.ifr_data = static_cast<char*>(data);
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return fail_errno("socket");
   if (::ioctl(socket.get(), SIOCETHTOOL, &in) != 0) return fail_errno("ethtool", path);
   return {};
+}
+
+Result<void> call(std::string_view ifname, std::uint32_t command, Request& request, std::string_view path) {
+  request.set(0, command);
+  return call(ifname, request.bytes.data(), path);
+}
+
+// The queues that RSS spreads packets over, as a list: the indirection table names each of them some times.
+Result<std::string> read_rss_queues(std::string_view ifname, std::string_view path) {
+  std::vector<std::uint32_t> request = {ETHTOOL_GRXFHINDIR, 0};  // struct ethtool_rxfh_indir; size 0 asks for the size.
+  PODLANE_TRY(call(ifname, request.data(), path));
+  const std::uint32_t size = std::min(request[1], kMaxRssEntries);
+  request.assign(2 + std::size_t{size}, 0);
+  request[0] = ETHTOOL_GRXFHINDIR;
+  request[1] = size;
+  PODLANE_TRY(call(ifname, request.data(), path));
+  CpuSet queues;  // Numbers in the kernel's list form, whatever they count.
+  for (std::size_t i = 2; i < request.size(); ++i) queues.add(std::min(request[i], CpuSet::kMax - 1));
+  return queues.list();
 }
 
 struct Place {
@@ -119,6 +143,10 @@ Result<std::string> read_ethtool(std::string_view path) {
     const char* const text =
         reinterpret_cast<const char*>(request.bytes.data()) + offsetof(ethtool_drvinfo, fw_version);
     return std::string(text, ::strnlen(text, sizeof(ethtool_drvinfo::fw_version)));
+  }
+  if (path.ends_with("/rss/queues")) {
+    const std::string_view rest = path.substr(std::min(kEthtoolRoot.size(), path.size()));
+    return read_rss_queues(rest.substr(0, rest.find('/')), path);
   }
   PODLANE_TRY_ASSIGN(const Place place, place_of(path));
   PODLANE_TRY_ASSIGN(const Request request, get(place, path));

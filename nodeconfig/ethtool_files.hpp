@@ -12,7 +12,7 @@ namespace podlane::nodeconfig {
 
 inline constexpr std::string_view kEthtoolRoot = "/ethtool/";
 
-// A number; 0 and 1 of a feature; a text at driver/firmware-version. EOPNOTSUPP: the driver has no such thing. ENOENT:
+// A number; 0 and 1 of a feature; a text at driver/firmware-version; a list at rss/queues. EOPNOTSUPP: the driver has no such thing. ENOENT:
 // no such name.
 Result<std::string> read_ethtool(std::string_view path);
 Result<void> write_ethtool(std::string_view path, std::string_view text);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "lib/json/json.hpp"
+#include "nodeconfig/readings.hpp"
 #include "nodeconfig/settings.hpp"
 
 namespace podlane::nodeconfig {
@@ -121,9 +122,97 @@ std::string without_foreign_keys(const std::string& text) {
 
 // Whatever else was read: the kubelet's configuration, wherever its command line says that it is.
 bool is_configuration(std::string_view path) {
-  for (const std::string_view root : {"/sys/", "/proc/", "/etc/tuned/", "/usr/lib/tuned/"}) {
+  for (const std::string_view root :
+       {"/sys/", "/proc/", "/ethtool/", "/dev/", "/run/podlane/", "/etc/tuned/", "/usr/lib/tuned/"}) {
     if (path.starts_with(root)) return false;
   }
+  return true;
+}
+
+// Those lines of a file that begin so, as far as somebody here reads them.
+std::string kept_lines(const std::string& text, std::initializer_list<std::string_view> starts) {
+  std::string kept;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line(text.data() + at, end - at);
+    at = end + 1;
+    const bool keep = std::any_of(starts.begin(), starts.end(), [&](auto start) { return line.starts_with(start); });
+    if (keep) kept.append(kept.empty() ? "" : "\n").append(line);
+  }
+  return kept;
+}
+
+// "/proc/mounts": which file systems, and nothing of where from and where to.
+std::string filesystems_only(const std::string& text) {
+  std::set<std::string> types;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    const std::size_t first = line.find(' '), second = first == line.npos ? line.npos : line.find(' ', first + 1);
+    if (second != line.npos) types.insert(line.substr(second + 1, line.find(' ', second + 1) - second - 1));
+  }
+  std::string kept;
+  for (const std::string& type : types) kept.append(kept.empty() ? "" : "\n").append("x / " + type + " rw 0 0");
+  return kept;
+}
+
+// lanes.json: pods by number, and no addresses.
+std::string without_pod_names(const std::string& text) {
+  const auto document = json::parse(text, {.max_bytes = 16 << 20});
+  if (!document || !document->is_object() || !document->contains("lanes") || !(*document)["lanes"].is_array()) return {};
+  json::Value out = *document;
+  std::map<std::string, std::size_t> pods;
+  for (json::Value& lane : out["lanes"]) {
+    if (!lane.is_object()) return {};
+    lane.erase("addresses");
+    if (!lane.contains("pod")) continue;
+    const std::string key = json::dump(lane.value("namespace", json::Value())) + json::dump(lane["pod"]);
+    const std::size_t number = pods.emplace(key, pods.size() + 1).first->second;
+    lane["namespace"] = "namespace";
+    lane["pod"] = "pod-" + std::to_string(number);
+    lane["container"] = "container";
+  }
+  return json::dump(out);
+}
+
+// nodeconfig.json: outcomes and advice, not the profile.
+std::string outcomes_only(const std::string& text) {
+  const auto document = json::parse(text, {.max_bytes = 16 << 20});
+  if (!document || !document->is_object()) return {};
+  json::Value out{{"version", 1}};
+  for (const auto& [list, keys] : {std::pair("changes", std::array{"key", "outcome"}), std::pair("advice", std::array{"about", "label"})}) {
+    out[list] = json::Value::array();
+    if (!document->contains(list) || !(*document)[list].is_array()) continue;
+    for (const json::Value& row : (*document)[list]) {
+      json::Value kept = json::Value::object();
+      for (const char* key : keys) {
+        if (row.is_object() && row.contains(key)) kept[key] = row[key];
+      }
+      out[list].push_back(std::move(kept));
+    }
+  }
+  return json::dump(out);
+}
+
+std::string with_replaced(std::string text, const std::string& word, std::string_view by) {
+  for (std::size_t at = 0; !word.empty() && (at = text.find(word, at)) != text.npos; at += by.size()) {
+    text.replace(at, word.size(), by);
+  }
+  return text;
+}
+
+// What the doctor reads (readings.hpp). False: it is something else.
+bool scrub_reading(const std::string& path, std::string& text) {
+  if (path == "/proc/mounts") text = filesystems_only(text);
+  else if (path == "/proc/stat") text = kept_lines(text, {"cpu"});
+  else if (path == "/proc/cpuinfo") text = kept_lines(text.substr(0, text.find("\n\n")), {"flags", "Features", "model name"});
+  else if (path == "/proc/swaps") text = text.find('\n') == text.npos ? text : "Filename\nswap";
+  else if (path == "/etc/default/irqbalance" || path == "/etc/sysconfig/irqbalance")
+    text = kept_lines(text, {"IRQBALANCE_BANNED"});
+  else if (path == kLanesFile) text = without_pod_names(text);
+  else if (path == kStatusFile) text = outcomes_only(text);
+  else return false;
   return true;
 }
 
@@ -185,15 +274,21 @@ Result<Recording> record_node(Tree& tree) {
       for (const Setting& setting : expansion->settings) read_setting(tree, setting);
     }
   }
+  if (facts) (void)take_readings(tree, *facts);
   tree.record_into(nullptr);
   if (!facts) return std::unexpected(facts.error());
   return recording;
 }
 
 void scrub(Recording& recording) {
+  constexpr std::string_view kNoBoot = "00000000-0000-0000-0000-000000000000";
+  const auto boot = recording.files.find("/proc/sys/kernel/random/boot_id");
+  const std::string boot_id = boot == recording.files.end() ? std::string() : boot->second.text;
   for (auto& [path, file] : recording.files) {
     std::string& text = file.text;
-    if (path == "/proc/sys/kernel/random/boot_id") text = "00000000-0000-0000-0000-000000000000";
+    if (scrub_reading(path, text)) continue;
+    if (path == "/proc/sys/kernel/random/boot_id") text = kNoBoot;
+    else if (path == kChangesFile) text = with_replaced(text, boot_id, kNoBoot);
     else if (path == "/proc/cmdline") text = kept_words(text, ' ', is_tuning_argument);
     else if (path == "/proc/net/route") text = default_routes_only(text);
     else if (path.starts_with("/proc/") && path.ends_with("/cmdline"))

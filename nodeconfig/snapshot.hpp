@@ -4,13 +4,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "nodeconfig/facts.hpp"
 #include "nodeconfig/profile.hpp"
 
 namespace podlane::nodeconfig {
 
-// Reads facts and every knob of this node.
+// Reads facts, readings and every knob of this node.
 Result<Recording> record_node(Tree& tree);
 
 // Takes out what says whose node this is: pod ids, process arguments, boot arguments and configuration that no decision
@@ -19,5 +20,7 @@ void scrub(Recording& recording);
 
 // GNU tar, entries sorted, no times and owners: the same recording gives the same bytes.
 std::string tar_of(const Recording& recording);
+// The other way round, for Tree::replay. Any bytes may stand in it; kInvalid when it is no tar, or leads out of itself.
+Result<Recording> recording_of(std::string_view tar);
 
 }  // namespace podlane::nodeconfig

@@ -11,6 +11,7 @@
 #include <climits>
 #include <cstdlib>
 #include <memory>
+#include <set>
 
 #include "nodeconfig/ethtool_files.hpp"
 
@@ -54,6 +55,57 @@ Result<Tree> Tree::open(const std::string& root, Write write) {
   return Tree(std::string_view(resolved) == "/" ? "" : resolved, std::move(fd), live, std::move(write));
 }
 
+Tree Tree::replay(Recording recording) {
+  Tree tree("", UniqueFd(), false, [](const std::string& path, std::string_view) -> Result<void> {
+    return fail(Errc::kUnsupported, "write " + path + ": a snapshot is only read");
+  });
+  tree.replayed_ = std::make_shared<const Recording>(std::move(recording));
+  return tree;
+}
+
+// Where a path ends in the snapshot, all its links followed.
+std::string Tree::resolved(const std::string& path) const {
+  constexpr int kMaxLinks = 40;  // As the kernel's.
+  std::string done, rest = path;
+  for (int links = 0; !rest.empty();) {
+    const std::size_t start = std::min(rest.find_first_not_of('/'), rest.size());
+    const std::size_t end = std::min(rest.find('/', start), rest.size());
+    const std::string part = rest.substr(start, end - start);
+    rest.erase(0, end);
+    if (part.empty() || part == ".") continue;
+    if (part == "..") {
+      done.erase(std::min(done.rfind('/'), done.size()));
+      continue;
+    }
+    done += "/" + part;
+    const auto link = replayed_->links.find(done);
+    if (link == replayed_->links.end()) continue;
+    if (++links > kMaxLinks) return {};
+    rest = link->second + rest;
+    done.clear();
+  }
+  return done;
+}
+
+std::vector<std::string> Tree::list_replayed(const std::string& path) const {
+  const std::string prefix = resolved(path) + "/";
+  std::set<std::string> found;
+  const auto collect = [&](const auto& entries) {
+    for (auto it = entries.lower_bound(prefix); it != entries.end() && it->first.starts_with(prefix); ++it) {
+      found.insert(it->first.substr(prefix.size(), it->first.find('/', prefix.size()) - prefix.size()));
+    }
+  };
+  collect(replayed_->files);
+  collect(replayed_->links);
+  collect(replayed_->directories);
+  std::vector<std::string> names;
+  for (const std::string& name : found) {
+    if (!name.empty() && name[0] != '.') names.push_back(name);
+  }
+  std::sort(names.begin(), names.end(), natural_less);
+  return names;
+}
+
 Result<std::string> Tree::read(const std::string& path, std::size_t max_bytes) const {
   auto text = live_ && path.starts_with(kEthtoolRoot) ? read_ethtool(path) : read_file_of(path, max_bytes);
   if (text && recording_ != nullptr) recording_->files[path] = {.text = *text, .mode = mode(path)};
@@ -61,6 +113,11 @@ Result<std::string> Tree::read(const std::string& path, std::size_t max_bytes) c
 }
 
 Result<std::string> Tree::read_file_of(const std::string& path, std::size_t max_bytes) const {
+  if (replayed_ != nullptr) {
+    const auto file = replayed_->files.find(resolved(path));
+    if (file == replayed_->files.end()) return std::unexpected(Error::from_errno(ENOENT, "open", path));
+    return file->second.text;
+  }
   const UniqueFd fd(::openat(fd_.get(), below_root(path), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return fail_errno("open", path);
   std::string text;
@@ -84,11 +141,16 @@ Result<std::string> Tree::read_file_of(const std::string& path, std::size_t max_
 
 mode_t Tree::mode(const std::string& path) const {
   if (live_ && path.starts_with(kEthtoolRoot)) return 0644;
+  if (replayed_ != nullptr) {
+    const auto file = replayed_->files.find(resolved(path));
+    return file == replayed_->files.end() ? 0 : file->second.mode;
+  }
   struct stat info {};
   return ::fstatat(fd_.get(), below_root(path), &info, 0) == 0 ? info.st_mode & 07777 : 0;
 }
 
 std::vector<std::string> Tree::list(const std::string& path) const {
+  if (replayed_ != nullptr) return list_replayed(path);
   std::vector<std::string> names;
   UniqueFd fd(::openat(fd_.get(), below_root(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return names;
@@ -117,6 +179,7 @@ std::vector<std::string> Tree::list(const std::string& path) const {
 }
 
 std::string Tree::real_path(const std::string& path) const {
+  if (replayed_ != nullptr) return exists(path) ? resolved(path) : std::string();
   char resolved[PATH_MAX];
   if (::realpath((root_ + path).c_str(), resolved) == nullptr) return {};
   const std::string_view found = resolved;
@@ -127,6 +190,10 @@ std::string Tree::real_path(const std::string& path) const {
 }
 
 bool Tree::exists(const std::string& path) const {
+  if (replayed_ != nullptr) {
+    const std::string at = resolved(path);
+    return replayed_->files.contains(at) || replayed_->directories.contains(at);
+  }
   const bool found = ::faccessat(fd_.get(), below_root(path), F_OK, 0) == 0;
   if (found && recording_ != nullptr) {
     struct stat info {};

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,8 @@ class Tree {
   using Write = std::function<Result<void>(const std::string& path, std::string_view text)>;
 
   static Result<Tree> open(const std::string& root, Write write = {});
+  // A snapshot, from memory: nothing is unpacked, no link of it leads anywhere else. Writes are refused.
+  static Tree replay(Recording recording);
 
   // Whole file without the newline at its end. kNotFound: no such file, or its device went away.
   Result<std::string> read(const std::string& path, std::size_t max_bytes = 1 << 20) const;
@@ -53,12 +56,15 @@ class Tree {
   Tree(std::string root, UniqueFd fd, bool live, Write write)
       : root_(std::move(root)), fd_(std::move(fd)), live_(live), write_(std::move(write)) {}
   Result<std::string> read_file_of(const std::string& path, std::size_t max_bytes) const;
+  std::vector<std::string> list_replayed(const std::string& path) const;
+  std::string resolved(const std::string& path) const;
 
   std::string root_;  // Real path, without a slash at its end; "" for "/".
   UniqueFd fd_;
   bool live_ = false;  // A running kernel's /sys: only then NICs of this machine are meant.
   Write write_;
   Recording* recording_ = nullptr;
+  std::shared_ptr<const Recording> replayed_;  // Empty: files are read from the root.
 };
 
 }  // namespace podlane::nodeconfig
