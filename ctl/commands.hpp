@@ -11,5 +11,6 @@ inline constexpr int kExitUsage = 2;  // CLI11's own errors too.
 
 void register_lanes(CLI::App& app, int& status);
 void register_onload(CLI::App& app, int& status);
+void register_doctor(CLI::App& app, int& status);
 
 }  // namespace podlane::ctl
