@@ -10,6 +10,7 @@ namespace {
 
 constexpr const char* kCpuRoot = "/sys/devices/system/cpu/";
 constexpr std::int64_t kIdleBoundUs = 10;
+constexpr int kMaxIdleStates = 10;  // CPUIDLE_STATE_MAX (include/linux/cpuidle.h)
 
 std::string policy_path(unsigned id, const char* name) {
   return std::string(kCpuRoot) + "cpufreq/policy" + std::to_string(id) + "/" + name;
@@ -80,8 +81,9 @@ Verdict look_idle_states(const Sight& sight) {
   CpuSet deep, shallow;
   for (const unsigned cpu : sight.cpus().cpus()) {
     const std::string of_cpu = std::string(kCpuRoot) + "cpu" + std::to_string(cpu) + "/cpuidle/state";
-    for (int state = 0; sight.readings.find(of_cpu + std::to_string(state) + "/latency") != nullptr; ++state) {
+    for (int state = 0; state < kMaxIdleStates; ++state) {
       const std::string path = of_cpu + std::to_string(state);
+      if (sight.readings.find(path + "/latency") == nullptr) continue;
       const auto latency = sight.number(path + "/latency"), disabled = sight.number(path + "/disable");
       if (!latency && latency.error().outcome == Outcome::kUnknown) return latency.error();
       shallow.add(cpu);
