@@ -13,7 +13,9 @@ int main(int argc, char** argv) {
   int exit_status = 0;
   podlane::ctl::register_lanes(app, exit_status);
   podlane::ctl::register_onload(app, exit_status);
+#ifndef PODLANE_CTL_IN_POD
   podlane::ctl::register_doctor(app, exit_status);
+#endif
 #ifdef PODLANE_CTL_BENCH
   podlane::ctl::register_bench(app, exit_status);
 #endif

@@ -45,7 +45,7 @@ image_node() {
 # The pod's side: static, nothing else in it.
 image_relay() {
   place relay "$bin/podlane-relay" /podlane-relay
-  place relay "$bin/podlanectl" /podlanectl
+  place relay "$bin/podlanectl-pod" /podlanectl
   oci_image "$stage/relay" "podlane.io/relay:$tag" "$output/relay.tar" \
     '{"Entrypoint":["/podlane-relay"],"Env":["PATH=/"],"User":"65534:65534"}'
 }

@@ -55,6 +55,15 @@ TEST(Binaries, CniIsAtMostTwoMegabytesStripped) {
   EXPECT_LE(bytes, 2U * 1024 * 1024);
 }
 
+// The two files of the relay image (scripts/images.sh).
+TEST(Binaries, RelayImageIsAtMostFourMegabytes) {
+  if (!is_what_ships()) return;
+  const auto bytes =
+      std::filesystem::file_size(program("podlane-relay")) + std::filesystem::file_size(program("podlanectl-pod"));
+  std::printf("relay image: %zu bytes unpacked\n", static_cast<std::size_t>(bytes));
+  EXPECT_LE(bytes, 4U * 1024 * 1024);
+}
+
 // "struct size vlen" and "member bits_offset" of one struct in bpftool's raw dump, as one line of text.
 std::string layout_in_btf(const std::string& dump, const std::string& name) {
   std::istringstream lines(dump);
