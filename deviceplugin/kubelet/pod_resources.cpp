@@ -33,6 +33,14 @@ void collect(const v1::PodResources& pod, std::vector<PodDevices>& out) {
       }
       entry->device_ids.insert(entry->device_ids.end(), devices.device_ids().begin(), devices.device_ids().end());
     }
+    // The kubelet lists containers without devices, too: an annotation may name one.
+    if (by_pool.empty()) {
+      out.push_back({.name_space = pod.namespace_(),
+                     .pod = pod.name(),
+                     .container = container.name(),
+                     .pool = {},
+                     .device_ids = {}});
+    }
     for (PodDevices& entry : by_pool) out.push_back(std::move(entry));
   }
 }

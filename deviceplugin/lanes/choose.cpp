@@ -46,6 +46,22 @@ Result<std::string> holder_of(const Held& held, const lane::PoolLanes& asked, co
   return holder;
 }
 
+// podlane.io/container must name one of the pod's.
+Result<void> check_named_container(const lane::PodLanes& wanted, const std::vector<PodDevices>& listing,
+                                   const lane::PodName& pod) {
+  if (!wanted.container) return {};
+  std::string names;
+  for (const PodDevices& entry : listing) {
+    if (entry.name_space != pod.name_space || entry.pod != pod.name) continue;
+    if (entry.container == *wanted.container) return {};
+    if (names.find("'" + entry.container + "'") == std::string::npos) {
+      names += (names.empty() ? "'" : ", '") + entry.container + "'";
+    }
+  }
+  return fail(Errc::kDenied,
+              "podlane.io/container '" + *wanted.container + "' must be one of the pod's containers: " + names);
+}
+
 std::vector<std::string> addresses_of(const lane::PoolLanes& asked, std::size_t lane) {
   std::vector<std::string> addresses;
   if (lane >= asked.addresses.size()) return addresses;
@@ -79,8 +95,7 @@ Result<std::vector<ChosenLane>> choose_lanes(const lane::PodLanes& wanted, const
     const bool is_tun = pool->kind == lane::Kind::kTun;
     const lane::Path path = asked.path.value_or(lane::Path::kRelay);
     // The relay is another container than the one that podlane.io/container names.
-    PODLANE_TRY_ASSIGN(const std::string holder,
-                       holder_of(held, asked, wanted, is_tun || path == lane::Path::kDirect));
+    PODLANE_TRY_ASSIGN(const std::string holder, holder_of(held, asked, wanted, is_tun || path == lane::Path::kDirect));
     for (std::size_t at = 0; at < held.devices.size(); ++at) {
       chosen.push_back({.device = held.devices[at],
                         .container = holder,
@@ -91,6 +106,7 @@ Result<std::vector<ChosenLane>> choose_lanes(const lane::PodLanes& wanted, const
                         .fixed_addresses = addresses_of(asked, at)});
     }
   }
+  PODLANE_TRY(check_named_container(wanted, listing, pod));
   return chosen;
 }
 

@@ -23,10 +23,10 @@ struct PodDevices {
   std::string name_space;
   std::string pod;
   std::string container;
-  std::string pool;  // Resource name without "podlane.io/".
+  std::string pool;  // Resource name without "podlane.io/". Empty, without ids: a container that holds none.
   std::vector<std::string> device_ids;
 };
-// All devices under podlane.io/ held by pods of this node now. Called from a worker thread; may block up to 2 s.
+// All containers of the pods of this node now, with the devices under podlane.io/ that they hold. Called from a worker thread; may block up to 2 s.
 using PodResourcesQuery = std::function<Result<std::vector<PodDevices>>()>;
 
 struct DeviceState {

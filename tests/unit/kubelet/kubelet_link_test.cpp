@@ -312,13 +312,16 @@ TEST_F(KubeletLinkTest, PodResourcesGivesPodsWithTheirDevices) {
   ASSERT_TRUE(devices) << devices.error().message();
   EXPECT_TRUE(devices->empty());
   const auto pod = json::parse(R"({"metadata":{"name":"md-0","namespace":"desk"},"spec":{"containers":[
-      {"name":"engine","resources":{"limits":{"podlane.io/feed":2,"podlane.io/orders":"1","memory":"64Mi","cpu":"500m"}}}]}})");
+      {"name":"engine","resources":{"limits":{"podlane.io/feed":2,"podlane.io/orders":"1","memory":"64Mi","cpu":"500m"}}},
+      {"name":"logger"}]}})");
   ASSERT_TRUE(pod);
   const auto admitted = pods.admit(*pod);
   ASSERT_TRUE(admitted) << admitted.error().message();
   devices = query();
   ASSERT_TRUE(devices);
-  ASSERT_EQ(devices->size(), 2u);
+  ASSERT_EQ(devices->size(), 3u);
+  EXPECT_EQ((*devices)[2].container, "logger");
+  EXPECT_TRUE((*devices)[2].device_ids.empty());
   EXPECT_EQ((*devices)[0].pod, "md-0");
   EXPECT_EQ((*devices)[0].name_space, "desk");
   EXPECT_EQ((*devices)[0].container, "engine");

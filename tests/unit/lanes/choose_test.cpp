@@ -47,12 +47,27 @@ TEST(ChooseLanes, HolderMustBeOneContainerAndTheOneThatUsesTheLane) {
   const auto split = choose_lanes(parse({{"podlane.io/lanes", "feed=2"}}), config_of(), two, kPod);
   ASSERT_FALSE(split);
   EXPECT_EQ(split.error().code(), Errc::kDenied);
-  const std::vector<PodDevices> one = {{"default", "p1", "podlane-relay", "feed", {"feed-0"}}};
+  const std::vector<PodDevices> one = {{"default", "p1", "podlane-relay", "feed", {"feed-0"}},
+                                       {"default", "p1", "engine", "", {}},
+                                       {"default", "p2", "other", "", {}}};
   const lane::Annotations relay = {{"podlane.io/lanes", "feed"}, {"podlane.io/container", "engine"}};
   EXPECT_TRUE(choose_lanes(parse(relay), config_of(), one, kPod));
   lane::Annotations direct = relay;
   direct.emplace_back("podlane.io/path", "direct");
   EXPECT_FALSE(choose_lanes(parse(direct), config_of(), one, kPod));
+}
+
+TEST(ChooseLanes, NamedContainerMustBeOneOfThePod) {
+  const std::vector<PodDevices> listing = {{"default", "p1", "podlane-relay", "feed", {"feed-0"}},
+                                           {"default", "p1", "engine", "", {}},
+                                           {"default", "p2", "nosuch", "", {}}};
+  const auto chosen =
+      choose_lanes(parse({{"podlane.io/lanes", "feed"}, {"podlane.io/container", "nosuch"}}), config_of(), listing, kPod);
+  ASSERT_FALSE(chosen);
+  EXPECT_EQ(chosen.error().code(), Errc::kDenied);
+  EXPECT_NE(chosen.error().message().find("'nosuch' must be one of the pod's containers: 'podlane-relay', 'engine'"),
+            std::string::npos)
+      << chosen.error().message();
 }
 
 TEST(ChooseLanes, MissingAndTooManyAreNotFound) {
