@@ -126,7 +126,11 @@ pools:
   - { name: vpn, lane: tun, lanes: 16 }
 `
 
-const everything = twoPools + `
+const onloadPool = `
+  - { name: accel, lane: onload, lanes: 4, mode: adaptive, interface: ens1f1, env: { EF_POLL_USEC: 100 } }
+`
+
+const everything = twoPools + onloadPool + `
 devicePlugin: { http: { address: node }, logLevel: debug }
 priorityClass: { create: true, name: podlane, value: 1000000000 }
 imagePullSecrets: [{ name: registry }]
@@ -240,8 +244,10 @@ func TestDaemonSetHoldsTogether(t *testing.T) {
 						t.Errorf("%v mounts %s twice", at(container, "name"), path)
 					}
 					paths[path] = true
-					// The kubelet and the runtime are told paths: they must be the same inside and outside.
-					if host := at(volume, "hostPath", "path"); host != nil && host != path {
+					// The kubelet and the runtime are told paths: they must be the same inside and outside, but for what is
+					// only looked at below --host-root.
+					if host := at(volume, "hostPath", "path"); host != nil && host != path &&
+						!(path == fmt.Sprintf("/host%v", host) && at(mount, "readOnly") == true) {
 						t.Errorf("%v: %v of the node is %v inside", at(container, "name"), host, path)
 					}
 				}
@@ -340,6 +346,21 @@ func TestConfigurationIsThePoolsAndRollsThePods(t *testing.T) {
 	}
 }
 
+// Only a node's pools of kind onload need a look at its devices and libraries.
+func TestOnloadPoolsSeeTheHost(t *testing.T) {
+	for values, wanted := range map[string]bool{twoPools: false, twoPools + onloadPool: true} {
+		text := ""
+		for _, one := range mustRender(t, values, 36) {
+			text += one
+		}
+		for _, line := range []string{"- --host-root=/host", "mountPath: /host/dev", "mountPath: /host/usr", "{ path: /usr, type: Directory }"} {
+			if strings.Contains(text, line) != wanted {
+				t.Errorf("%q is there: %v", line, !wanted)
+			}
+		}
+	}
+}
+
 func TestNotesSayWhatToDoNext(t *testing.T) {
 	without, with := mustRender(t, "", 36)["templates/NOTES.txt"], mustRender(t, twoPools, 36)["templates/NOTES.txt"]
 	if !strings.Contains(without, "NO POOLS") || strings.Contains(with, "NO POOLS") {
@@ -388,6 +409,11 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"two pools of one name", "pools: [{ name: a, lane: tun, lanes: 1 }, { name: a, lane: tun, lanes: 2 }]", []string{"pools[1].name", "unique"}},
 		{"kind that is not built", pool("name: a, lane: device"), []string{"lane"}},
 		{"tun without lanes", pool("name: a, lane: tun"), []string{"lanes"}},
+		{"onload without lanes", pool("name: a, lane: onload"), []string{"lanes"}},
+		{"onload with subnets", pool("name: a, lane: onload, lanes: 1, subnets: [10.9.0.0/24]"), []string{"pools.0"}},
+		{"option that is none of Onload's", pool("name: a, lane: onload, lanes: 1, env: { ef_poll: 1 }"), []string{"env"}},
+		{"tun with an environment", pool("name: a, lane: tun, lanes: 1, env: { EF_POLL_USEC: 1 }"), []string{"pools.0"}},
+		{"tun that is adaptive", pool("name: a, lane: tun, lanes: 1, mode: adaptive"), []string{"mode"}},
 		{"tun with devices", pool("name: a, lane: tun, lanes: 1, devices: { names: [e0] }"), []string{"pools.0"}},
 		{"queue without trust", pool("name: a, lane: queue, devices: { names: [e0] }, subnets: [10.0.0.0/24]"), []string{"trusted"}},
 		{"queue with lanes", pool("name: a, lane: queue, trusted: true, lanes: 2, devices: { names: [e0] }, subnets: [10.0.0.0/24]"), []string{"pools.0"}},
