@@ -3,7 +3,7 @@
 // Linux charges a device's IPv6 state (inet6_dev, its sysctl table and counters: 20 KB an end on 6.18) to the control
 // group of whoever makes the device, or raises its MTU to 1280 or more; below that there is no such state
 // (net/ipv6/addrconf.c, addrconf_notify). So the device plugin makes the pair small and the CNI plugin, a process of
-// the runtime's group, opens it: with 500 lanes the device plugin's group has 20 MB less.
+// the runtime's group, opens it: with 500 lanes the device plugin's group has 18 MB less.
 #pragma once
 
 #include <cstdint>
