@@ -28,7 +28,7 @@ class Deadline {
 // Long: a node that starts a hundred pods at once on few cores is slow, not broken, and a pod that fails is made anew,
 // which costs more than waiting. kubelet gives RunPodSandbox four minutes (2 x runtimeRequestTimeout).
 inline constexpr std::chrono::milliseconds kAddTimeout{60000};
-inline constexpr std::chrono::milliseconds kDelTimeout{5000};
+inline constexpr std::chrono::milliseconds kDelTimeout{10000};
 
 struct Call {
   const CniArgs& args;

@@ -9,20 +9,22 @@ namespace podlane::cni {
 namespace {
 
 // At least this long even when the leases took all the time: mostly the device plugin answers within milliseconds.
-constexpr std::chrono::milliseconds kDetachLeast{500};
+constexpr std::chrono::milliseconds kDetachLeast{500}, kDetachMost{5000};
+// host-local works off a burst of pods one by one under its lock: the last of a hundred waits some seconds for it.
+constexpr std::chrono::milliseconds kReleaseMost{8000};
 
 // A lease that was not released stays written down: its plugin may only be missing for now.
 Result<void> release(const Call& call, const Remains& remains, const Deadline& deadline, int lock_fd) {
   if (!remains.addresses) return {};
   PODLANE_TRY(journal::release_addresses(
-      *remains.addresses, {.timeout = deadline.left(std::chrono::milliseconds(3500)), .inherit_fd = lock_fd}));
+      *remains.addresses, {.timeout = deadline.left(kReleaseMost), .inherit_fd = lock_fd}));
   return call.journal.remove_addresses(remains.key);
 }
 
 Result<void> detach(const Call& call, const Remains& remains, const Deadline& deadline) {
   const lane::Attachment attachment{remains.key.network, remains.key.container_id, remains.key.ifname};
   const auto answer = lane::control_call(call.conf.socket, lane::DetachRequest{attachment}, -1,
-                                         std::max(deadline.left(kDelTimeout), kDetachLeast));
+                                         std::max(deadline.left(kDetachMost), kDetachLeast));
   if (answer && !answer->refusal) return call.journal.remove_pending_delete(remains.key);
   // Refused or not answered in time: the device plugin works it off from here, whether it got to know of it or not.
   PODLANE_TRY(call.journal.write_pending_delete(remains.key));
