@@ -14,6 +14,8 @@ packages=(
   # Tests and demo.
   libgtest-dev libbenchmark-dev iproute2 iputils-ping ethtool strace libcap2-bin util-linux jq curl containerd runc
   containernetworking-plugins
+  # tests/vm.
+  qemu-system-x86 busybox-static e2fsprogs python3
   # tests/chart: Helm's own template engine.
   golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev golang-github-xeipuuv-gojsonschema-dev
 )
