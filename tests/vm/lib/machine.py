@@ -3,6 +3,7 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from lib.scenario import Problem
 
 QEMU = "qemu-system-x86_64"
 BOOTS = 3  # See lost_a_patch.
+STOP = threading.Event()  # Set when the run is told to end: guests are killed, no other one is booted.
 
 
 def memory(wanted):
@@ -116,7 +118,7 @@ def run(wanted, kernel, initramfs, logs, say):
     """Runs the guest to its end. Returns what went wrong with the machine itself, or nothing."""
     for _ in range(BOOTS - 1):
         problem = run_once(wanted, kernel, initramfs, logs, say)
-        if not lost_a_patch(logs):
+        if STOP.is_set() or not lost_a_patch(logs):
             return problem
         say("QEMU lost a patch of the kernel's code (Oops: int3); booting again")
         (logs / "results.jsonl").unlink(missing_ok=True)
@@ -134,8 +136,7 @@ def run_once(wanted, kernel, initramfs, logs, say):
                                  stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
     deadline, shown = time.monotonic() + wanted.timeoutSeconds, 0
     try:
-        while child.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.2)
+        while child.poll() is None and time.monotonic() < deadline and not STOP.wait(0.2):
             shown = show(results, shown, say)
         late = child.poll() is None
     finally:
@@ -143,6 +144,8 @@ def run_once(wanted, kernel, initramfs, logs, say):
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
     show(results, shown, say)
+    if STOP.is_set():
+        return "told to stop; the guest was ended"
     if late:
         return f"the guest was ended after {wanted.timeoutSeconds} s; it had not come to its end"
     if child.returncode != 0:
