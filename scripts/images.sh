@@ -29,13 +29,14 @@ image_pause() {
   oci_image "$stage/pause" "podlane.io/pause:$tag" "$output/pause.tar" '{"Entrypoint":["/pause"],"User":"65535:65535"}'
 }
 
-# The node: device plugin with its libraries, CNI binary and its installer, podlanectl. The runtime names namespaces by
+# The node: device plugin with its libraries, CNI binary and its installer, node config, podlanectl. The runtime names namespaces by
 # /var/run/netns.
 image_node() {
   mkdir -p "$stage/node"/{tmp,run,var}
   ln -s ../run "$stage/node/var/run"
   place node "$bin/podlane" /usr/libexec/podlane/podlane
   place node "$bin/podlane-deviceplugin" /usr/bin/podlane-deviceplugin
+  place node "$bin/podlane-nodeconfig" /usr/bin/podlane-nodeconfig
   place node "$bin/podlanectl" /usr/bin/podlanectl
   place node "$bin/podlane-cni-installer" /usr/bin/podlane-cni-installer
   oci_image "$stage/node" "podlane.io/node:$tag" "$output/node.tar" \

@@ -55,6 +55,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- dict "pools" $pools | toPrettyJson -}}
 {{- end -}}
 
+{{/* The node profile, or nothing. Before an uninstall one without settings: node config then takes back what it set. */}}
+{{- define "podlane.profile" -}}
+{{- with .Values.nodeConfig.profile -}}
+{{- ternary (dict "mode" "enforce") . (and $.Values.uninstall.prepare (eq (toString .mode) "enforce")) | toPrettyJson -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The installer's command line. The CNI binary's own defaults are not written into its entry. */}}
 {{- define "podlane.installerCommand" -}}
 {{- $node := .Values.node -}}

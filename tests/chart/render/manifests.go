@@ -10,6 +10,7 @@ import (
 var manifestNames = map[string]string{
 	"serviceaccount.yaml":            "10-serviceaccount.yaml",
 	"configmap.yaml":                 "20-configmap.yaml",
+	"configmap-profile.yaml":         "21-configmap-profile.yaml",
 	"daemonset.yaml":                 "30-daemonset.yaml",
 	"mutatingadmissionpolicy.yaml":   "40-admission-inject.yaml",
 	"validatingadmissionpolicy.yaml": "41-admission-check.yaml",

@@ -132,6 +132,7 @@ const onloadPool = `
 
 const everything = twoPools + onloadPool + `
 devicePlugin: { http: { address: node }, logLevel: debug }
+nodeConfig: { profile: { mode: enforce, memory: { numaBalancing: "off" } }, logLevel: debug }
 priorityClass: { create: true, name: podlane, value: 1000000000 }
 imagePullSecrets: [{ name: registry }]
 nodeSelector: { podlane: "yes" }
@@ -245,9 +246,9 @@ func TestDaemonSetHoldsTogether(t *testing.T) {
 					}
 					paths[path] = true
 					// The kubelet and the runtime are told paths: they must be the same inside and outside, but for what is
-					// only looked at below --host-root.
+					// only looked at below --host-root, and what node config finds and sets below --root.
 					if host := at(volume, "hostPath", "path"); host != nil && host != path &&
-						!(path == fmt.Sprintf("/host%v", host) && at(mount, "readOnly") == true) {
+						!(path == fmt.Sprintf("/host%v", host) && (at(mount, "readOnly") == true || at(container, "name") == "nodeconfig")) {
 						t.Errorf("%v: %v of the node is %v inside", at(container, "name"), host, path)
 					}
 				}
@@ -291,15 +292,110 @@ func TestContainersAskForNoMoreThanTheyName(t *testing.T) {
 			t.Errorf("%v: %v", at(container, "name"), context)
 		}
 	}
-	text := rendered["templates/daemonset.yaml"]
-	add := text[strings.Index(text, "add:\n"):]
-	for _, line := range strings.Split(add, "\n")[1:] {
-		if !strings.HasPrefix(strings.TrimSpace(line), "- ") {
-			break
+	lists := strings.Split(rendered["templates/daemonset.yaml"], " add:\n")[1:]
+	if len(lists) != 2 {
+		t.Errorf("%d containers with capabilities", len(lists))
+	}
+	for _, list := range lists {
+		for _, line := range strings.Split(list, "\n") {
+			if !strings.HasPrefix(strings.TrimSpace(line), "- ") {
+				break
+			}
+			if !strings.Contains(line, "#") {
+				t.Errorf("a capability without its reason: %s", line)
+			}
 		}
-		if !strings.Contains(line, "#") {
-			t.Errorf("a capability without its reason: %s", line)
+	}
+}
+
+// What node config needs, by what its profile asks for (measured: docs/security.md).
+func TestNodeConfigHasWhatItsProfileNeeds(t *testing.T) {
+	for _, row := range []struct {
+		profile, capabilities string
+		writes                bool
+	}{
+		{"", "", false},
+		{"{ cpus: { lanes: 2-3 } }", "", false},
+		{"{ mode: observe, memory: { numaBalancing: 'off' } }", "", false},
+		{"{ mode: enforce }", "[NET_ADMIN]", true},
+		{"{ mode: enforce, memory: null }", "[NET_ADMIN]", true},
+		{"{ mode: enforce, memory: { numaBalancing: leave, thp: madvise } }", "[NET_ADMIN]", true},
+		{"{ mode: enforce, memory: { numaBalancing: 'off' } }", "[NET_ADMIN SYS_ADMIN]", true},
+	} {
+		values := ""
+		if row.profile != "" {
+			values = "nodeConfig: { profile: " + row.profile + " }\n"
 		}
+		rendered := mustRender(t, values, 36)
+		var found object
+		for _, container := range containers(theDaemonSet(t, rendered)) {
+			if at(container, "name") == "nodeconfig" {
+				found = container.(object)
+			}
+		}
+		if (found != nil) != (row.profile != "") {
+			t.Errorf("%q: container %v", row.profile, found)
+			continue
+		}
+		if found == nil {
+			continue
+		}
+		if got := at(found, "securityContext", "capabilities", "add"); got != nil && fmt.Sprint(got) != row.capabilities ||
+			got == nil && row.capabilities != "" {
+			t.Errorf("%q: capabilities %v, not %s", row.profile, got, row.capabilities)
+		}
+		for _, mount := range items(found, "volumeMounts") {
+			path := at(mount, "mountPath")
+			if written := at(mount, "readOnly") != true; written != (path == "/run/podlane" || row.writes && (path == "/host/proc" || path == "/host/sys")) {
+				t.Errorf("%q: %v writable: %v", row.profile, path, written)
+			}
+		}
+		var profile object
+		for _, one := range ofKind(documents(t, rendered), "ConfigMap") {
+			if at(one, "metadata", "name") == "podlane-profile" {
+				if err := json.Unmarshal([]byte(at(one, "data").(object)["node-profile.json"].(string)), &profile); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if want := parseValues(t, "profile: "+row.profile)["profile"]; fmt.Sprint(profile) != fmt.Sprint(want) {
+			t.Errorf("the profile is %v, not %v", profile, want)
+		}
+	}
+	// A change of settings rolls no pod; the daemon watches its file.
+	one := mustRender(t, "nodeConfig: { profile: { mode: enforce, memory: { thp: madvise } } }", 36)
+	other := mustRender(t, "nodeConfig: { profile: { mode: enforce, memory: { thp: never } } }", 36)
+	if one["templates/daemonset.yaml"] != other["templates/daemonset.yaml"] {
+		t.Error("another setting, another DaemonSet")
+	}
+	// Before an uninstall everything is taken back, and the pod is ready when it is.
+	leaving := mustRender(t, "nodeConfig: { profile: { mode: enforce, memory: { thp: never } } }\nuninstall: { prepare: true }", 36)
+	if !strings.Contains(leaving["templates/configmap-profile.yaml"], "\"mode\": \"enforce\"\n    }") || strings.Contains(leaving["templates/configmap-profile.yaml"], "thp") {
+		t.Errorf("the profile before an uninstall: %s", leaving["templates/configmap-profile.yaml"])
+	}
+	if !strings.Contains(leaving["templates/daemonset.yaml"], `["/usr/bin/podlane-nodeconfig", "plan", "--root=/host", "--run-dir=/run/podlane"]`) {
+		t.Error("nobody waits until the settings are taken back")
+	}
+}
+
+func TestProfileSchemaIsThatOfNodeConfig(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(source, "docs/node-profile.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, chart := object{}, object{}
+	for schema, text := range map[*object][]byte{&page: text, &chart: loadChart(t).Schema} {
+		if err := json.Unmarshal(text, schema); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []string{"type", "additionalProperties", "properties"} {
+		if fmt.Sprint(page[key]) != fmt.Sprint(at(chart, "definitions", "nodeProfile").(object)[key]) {
+			t.Errorf("%s of a profile are not those of docs/node-profile.schema.json", key)
+		}
+	}
+	if fmt.Sprint(page["$defs"]) != fmt.Sprint(chart["$defs"]) {
+		t.Error("$defs are not those of docs/node-profile.schema.json")
 	}
 }
 
@@ -436,6 +532,10 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"PodMonitor without a way to the port", "metrics: { podMonitor: { enabled: true } }", []string{"devicePlugin.http.address", "node"}},
 		{"attachment of another type", "networkAttachmentDefinitions: [{ name: a, config: { type: bridge } }]", []string{"networkAttachmentDefinitions.0"}},
 		{"entry of another type", "cni: { entry: { type: bridge } }", []string{"entry"}},
+		{"typo in the profile", "nodeConfig: { profile: { hugePages: [] } }", []string{"hugePages"}},
+		{"off without quotes", "nodeConfig: { profile: { memory: { numaBalancing: off } } }", []string{"numaBalancing"}},
+		{"mode of the profile", "nodeConfig: { profile: { mode: force } }", []string{"mode"}},
+		{"0 huge pages of no size", "nodeConfig: { profile: { hugepages: [{ count: 0 }] } }", []string{"size"}},
 		{"way to install", "cni: { install: symlink }", []string{"install"}},
 		{"surge", "updateStrategy: { rollingUpdate: { maxSurge: 1 } }", []string{"rollingUpdate"}},
 		{"required object taken away", "image: null", []string{"image"}},
