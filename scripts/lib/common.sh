@@ -4,7 +4,7 @@
 # fails in between. The caller sets the trap, because only it knows which signals end it.
 
 set -Eeuo pipefail
-trap 'printf "error: %s line %s: %s\n" "${BASH_SOURCE[0]}" "$LINENO" "$BASH_COMMAND" >&2' ERR
+trap 'printf "error: %s line %s: %s\n" "${BASH_SOURCE[0]:-$0}" "$LINENO" "$BASH_COMMAND" >&2' ERR
 
 PODLANE_SOURCE=${PODLANE_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 

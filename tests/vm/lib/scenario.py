@@ -37,6 +37,15 @@ DISK = {
     "node": (int, "the NUMA node it is attached to"),
     "mount": (str, "where the guest mounts it; an ext4 file system is on it then, and outlives a reboot"),
 }
+CPUS = {
+    "sockets": (int, "a number"),
+    "cores": (int, "a number of each socket"),
+    "threads": (int, "a number of each core"),
+}
+NODE = {
+    "cpus": (str, "CPUs as QEMU takes them: 0-1"),
+    "memoryMiB": (int, "a number of MiB"),
+}
 STEP = {
     "name": (str, "a short name"),
     "reboot": (bool, "true: the guest is reset here, as by its button, and the steps after it run in the next boot"),
@@ -72,6 +81,8 @@ class Scenario:
 
 
 def check_keys(where, value, table, required=()):
+    if not isinstance(value, dict):
+        raise Problem(f"{where} {json.dumps(value)} must be an object")
     for key, one in value.items():
         if key not in table:
             raise Problem(f"{where}: unknown key '{key}'; known: {', '.join(table)}")
@@ -96,6 +107,9 @@ def read(path):
     check_keys(f"{where}.kernel", value["kernel"],
                {"suite": (str, "a suite of Debian"), "version": (str, "what the release begins with: 6.1"),
                 "atLeast": (str, "the lowest release: 6.13")}, ("suite",))
+    check_keys(f"{where}.cpus", value.get("cpus", {"sockets": 1, "cores": 1, "threads": 1}), CPUS, CPUS)
+    for at, node in enumerate(value.get("numa", [])):
+        check_keys(f"{where}.numa[{at}]", node, NODE, NODE)
     for at, nic in enumerate(value.get("nics", [])):
         check_keys(f"{where}.nics[{at}]", nic, NIC, ("name",))
         if nic.get("queues", 1) > 1 and nic.get("model", "virtio-net-pci") != "virtio-net-pci":
