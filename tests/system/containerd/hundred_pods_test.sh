@@ -49,7 +49,7 @@ all_pods_at_once_go() {
   done
   for pid in "${pids[@]}"; do wait "$pid"; done
   del_ms=$(((${EPOCHREALTIME/./} - start_us) / 1000))
-  eventually 45 no_leftovers || true # A DEL that could not wait any longer leaves its lease to the next reconcile: 30 s.
+  eventually 15 no_leftovers || true
   left=$(node_leftovers)
   expect "nothing left: $(head -n 5 <<<"$left")" test -z "$left"
 }
